@@ -39,6 +39,6 @@ uwsgi::spooler(sub {
     return $function->($task);
 });
 
-# Every 2 seconds, in one spooler process.
+# Calls the function every 2 seconds, in one spooler process.
 uwsgi::register_signal(1, 'spooler', sub { say_it('it is ' . localtime) });
 uwsgi::add_timer(1, 2);

@@ -42,6 +42,6 @@ module UWSGI
   end
 end
 
-# Every 2 seconds, in one spooler process.
+# Calls the function every 2 seconds, in one spooler process.
 UWSGI.register_signal(1, 'spooler', proc { Tasks.say("it is #{Time.now}") })
 UWSGI.add_timer(1, 2)

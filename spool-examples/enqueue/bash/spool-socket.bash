@@ -33,7 +33,7 @@ spool_send() {
   set -- "$@" ${at:+at "$at"} ${priority:+priority "$priority"}
 
   local answer
-  answer=$(spool_exchange "$@" | od -An -tx1) || : # also under set -e: the answer is checked below
+  answer=$(spool_exchange "$@" | od -An -tx1) || : # does not fail under set -e, because the answer is checked below
   case ${answer// /} in
     ff000001) return 0 ;;
     ff000000) echo "spool: $address did not store the task: see its log (is the spooler one of its own? is the disk full?)" >&2 ;;

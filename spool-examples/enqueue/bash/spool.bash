@@ -71,7 +71,7 @@ spool_u16() {
 # spool_check AT PRIORITY [KEY VALUE]…: reports invalid arguments on standard error.
 spool_check() {
   local LC_ALL=C at=$1 priority=$2 key value
-  local size=$((0 ${at:++ 6 + ${#at}} ${priority:++ 12 + ${#priority}})) # of these two, if they are given
+  local size=$((0 ${at:++ 6 + ${#at}} ${priority:++ 12 + ${#priority}})) # the bytes of at and priority, if they are given
   shift 2
   [[ -z $at || $at =~ ^[0-9]+(\.[0-9]+)?$ ]] || spool_refuse "at must be epoch seconds, got $at" || return
   [[ -z $priority || $priority =~ ^[0-9]+$ ]] || spool_refuse "priority must be digits, got $priority" || return

@@ -74,8 +74,9 @@ sub spool {
     return "$shown/$name";
 }
 
-# The spool, open, and whom root stores for: undef, if nobody else. Root goes there from / by descriptors, and through no link but
-# its own, since whoever has a directory on the way may exchange what is in it at any time.
+# Opens the spool for root. Returns it with the uid and gid for which root stores there, undef for root itself. Root goes there
+# from / by descriptors, and through no links but its own, because the owner of a directory on the way may exchange its entries
+# at any time.
 sub _hold {
     my ($path) = @_;
     my @rest = split m{/}, $path =~ m{\A/} ? $path : getcwd() . "/$path";
@@ -110,7 +111,8 @@ sub _hold {
     return ($at, undef);
 }
 
-# What root has made is empty: any other directory of root's stays root's, whoever has put it there meanwhile.
+# Opens a priority directory, and gives it to the owner if root has made it. It must be empty for that, because somebody may have
+# put another directory of root's in its place.
 sub _hold_priority {
     my ($path, $shown, $owner) = @_;
     my $directory = _enter($path, $shown);
@@ -131,7 +133,7 @@ sub _enter {
     return $directory;
 }
 
-# Of what is open, whatever its name leads to meanwhile.
+# Returns a path of an open file that is right even if its name leads elsewhere meanwhile.
 sub _path { my ($handle) = @_; return '/proc/self/fd/' . fileno $handle }
 
 # The packet: u8 17, u16 size, u8 0, then pairs of ( u16 length, key, u16 length, value ), little endian.

@@ -47,7 +47,7 @@ sub send_task {
     return;
 }
 
-# A socket that is connected, and waits no longer; undef, and $! or $@ says why.
+# Returns a connected socket whose reads and writes wait for $timeout at most; undef on failure, and then $! or $@ says why.
 sub connection {
     my ($address, $timeout) = @_;
     my $connection = _connect($address, $timeout) or return undef;

@@ -64,7 +64,7 @@ def spool(dictionary, spooler, at=None, priority=None, body=b"", sync=True):
 
 
 def encode(dictionary, at=None, priority=None):
-    """The packet: u8 17, u16 size, u8 0, then pairs of ( u16 length, key, u16 length, value ), little endian."""
+    """Returns the packet: u8 17, u16 size, u8 0, then pairs of ( u16 length, key, u16 length, value ), little endian."""
     for key in ("at", "priority", "body"):
         if key in dictionary or key.encode() in dictionary:
             raise ValueError(f'the key "{key}" is not for the dictionary: give it as an argument')

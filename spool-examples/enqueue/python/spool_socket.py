@@ -43,7 +43,7 @@ def send(dictionary, address, spooler=None, at=None, priority=None, body=b"", ti
 
 
 def _exchange(request, address, timeout):
-    """The first four bytes of the server's answer; fewer if it sends less."""
+    """Sends a request, and returns the first four bytes of the server's answer; fewer if it sends less."""
     answer = b""
     with _connect(address, timeout) as connection:
         try:

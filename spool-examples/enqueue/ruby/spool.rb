@@ -86,7 +86,7 @@ module Spool
     [key.bytesize].pack('v') + key + [value.bytesize].pack('v') + value
   end
 
-  # Yields the spool, the directory of the task in it, and whom the task is given to: nil, if nobody else.
+  # Yields the paths of the spool and of the task's directory, and the uid and gid to which root gives the task, or nil.
   def reach(spooler, priority)
     return yield(spooler, priority ? make_directory(File.join(spooler, priority)) : spooler, nil) unless Process.euid.zero? && File.directory?('/proc/self/fd')
 
@@ -99,8 +99,9 @@ module Spool
     end
   end
 
-  # The spool, open, and whom root stores for. Root goes there from / by descriptors, and through no link but its own, since
-  # whoever has a directory on the way may exchange what is in it at any time.
+  # Opens the spool for root. Returns it with the uid and gid for which root stores there, nil for root itself. Root goes there
+  # from / by descriptors, and through no links but its own, because the owner of a directory on the way may exchange its entries
+  # at any time.
   def hold(path)
     rest = File.join(path.start_with?('/') ? '/' : Dir.pwd, path).split('/').reject { |name| ['', '.'].include?(name) }
     at = File.open('/', ENTER)
@@ -149,7 +150,7 @@ module Spool
     raise Errno::EPERM, "root stores nothing in #{path}: #{fault}; run this as the user of its daemon"
   end
 
-  # Closes the directory above it.
+  # Opens a directory below another one, and closes that one.
   def enter(above, name)
     below = File.open(name == '/' ? name : "#{path_of(above)}/#{name}", ENTER)
     above.close
@@ -159,7 +160,8 @@ module Spool
     raise Errno::ENOTDIR, name
   end
 
-  # What root has made is empty: any other directory of root's stays root's, whoever has put it there meanwhile.
+  # Opens the priority directory, which root makes if it is missing, and gives it to the owner. It must be empty for that, because
+  # somebody may have put another directory of root's in its place.
   def hold_priority(top, priority, owner)
     path = make_directory("#{path_of(top)}/#{priority}")
     below = File.open(path, ENTER)
@@ -177,7 +179,7 @@ module Spool
     raise
   end
 
-  # Of what is open, whatever its name leads to meanwhile.
+  # Returns a path of an open file that is right even if its name leads elsewhere meanwhile.
   def path_of(file)
     "/proc/self/fd/#{file.fileno}"
   end

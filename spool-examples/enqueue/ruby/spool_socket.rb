@@ -41,7 +41,7 @@ module SpoolSocket
     raise IOError, "#{address} closed without an answer to #{packet.bytesize} bytes: its buffer-size may be smaller, or it has no spooler"
   end
 
-  # A socket that is connected.
+  # Returns a connected socket.
   def connect(address, timeout)
     return Addrinfo.unix(address).connect(timeout: timeout) if address.start_with?('/')
     return Addrinfo.unix("\0#{address[1..]}\0").connect(timeout: timeout) if address.start_with?('@') # trailing NUL: uWSGI
@@ -52,7 +52,7 @@ module SpoolSocket
     Socket.tcp(host, port.to_i, connect_timeout: timeout)
   end
 
-  # The first four bytes of the server's answer; fewer if it sends less.
+  # Sends a request, and returns the first four bytes of the server's answer; fewer if it sends less.
   def exchange(request, address, timeout)
     connection = connect(address, timeout)
     begin

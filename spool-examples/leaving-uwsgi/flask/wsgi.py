@@ -1,3 +1,3 @@
-import spoold.uwsgi  # the line that is new: uWSGI's modules under any server; under uWSGI it does nothing
+import spoold.uwsgi  # the new line: it brings uWSGI's modules to any server; under uWSGI it does nothing
 
 from shop import app as application

@@ -1,5 +1,5 @@
 # Runs spooler functions for a worker of spoold, which starts this program and communicates over descriptors 3 to 6.
-# Debian's perl-base is enough for it.
+# It needs no more than Debian's perl-base.
 use strict;
 use warnings;
 
@@ -10,7 +10,7 @@ use Spoold::Output;
 use Spoold::Process;
 use Spoold::Wire;
 use uwsgi;
-BEGIN { $INC[0] .= '/library' }    # our modules are loaded; user code must not find them, but the library
+BEGIN { $INC[0] .= '/library' }    # the host's modules are loaded, and user code must not find them; it finds the library
 
 my $wire     = Spoold::Wire->new;
 my $settings = $wire->read_settings;

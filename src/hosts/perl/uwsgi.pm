@@ -12,10 +12,10 @@ my ($wire, $loop, $master, $options, $postfork, $atexit);
 my %rpcs;
 my $areas;
 
-# uWSGI loads code in its master, and the spoolers are forked from that.
+# 0 while code is loaded: uWSGI loads code in its master, and forks the spoolers from it.
 my $is_forked = 0;
 
-# Options for processes that do not exist here: code that sees them would hand work to a process that is not there.
+# Options for kinds of processes that spoold does not have: code that sees them would hand work to such a process.
 my %not_here = map { $_ => 1 } qw(mule mules farm);
 
 sub _start {
@@ -34,7 +34,7 @@ sub _start {
 
 sub _fork { $is_forked = 1 }
 
-# A list if an option was given more than once.
+# Returns the options. A value is a list if the option was given more than once.
 sub opt () { return $options }
 
 # -- tasks
@@ -81,7 +81,7 @@ sub _cache {
 
 sub _true { return defined $_[0] && $_[0] eq '1' ? !!1 : undef }
 
-# -- memory that all workers of the daemon share; as in uWSGI's plugin, without numbers and explicit locks
+# -- memory that all workers of the daemon share. As in uWSGI's plugin, there are no functions for numbers and explicit locks
 
 sub sharedarea_read {
     _take(\@_, 2);
@@ -91,7 +91,7 @@ sub sharedarea_read {
     return $bytes;
 }
 
-# Into the third argument.
+# Reads into the third argument.
 sub sharedarea_readfast {
     _take(\@_, 3);
     my ($area, $position, undef, $length) = @_;
@@ -106,7 +106,7 @@ sub sharedarea_write {
     return !!1;
 }
 
-# -- functions by name, for modules that also serve a web application; they cannot be called from outside
+# -- functions by name, for modules that also serve a web application. They cannot be called from outside
 
 sub register_rpc { _take(\@_, 2); $rpcs{ $_[0] } = $_[1]; return !!1 }
 
@@ -147,7 +147,7 @@ sub _signal {
 
 # -- shared by all of the above
 
-# psgi_check_args()
+# Dies if there are too few arguments, as uWSGI's psgi_check_args() does.
 sub _take {
     my ($arguments, $count) = @_;
     return if @$arguments >= $count;
@@ -155,21 +155,21 @@ sub _take {
     Carp::croak("Usage: $name takes $count arguments");
 }
 
-# The interpreter's internal bytes, as uWSGI takes them: UTF-8 of everything that was ever text.
+# Returns the interpreter's internal bytes of a value, as uWSGI takes them: UTF-8 for everything that was ever text.
 sub _bytes {
     my $text = defined $_[0] ? "$_[0]" : '';
     utf8::encode($text) if utf8::is_utf8($text);
     return $text;
 }
 
-# Keys have one byte per character as long as that is possible.
+# Returns the bytes of a key: one per character if that is possible, else UTF-8.
 sub _key {
     my ($key) = @_;
     utf8::downgrade($key, 1) or utf8::encode($key);
     return $key;
 }
 
-# Returns the first value.
+# Sends a request to the worker, and returns the first value of the reply.
 sub _call {
     my ($refusal, @values) = $wire->call(@_);
     Carp::croak($refusal) if defined $refusal;

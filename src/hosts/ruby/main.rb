@@ -13,7 +13,7 @@ SpooldHost.prepare_process(wire)
 begin
   output = SpooldHost::Output.new(wire)
 rescue Errno::EPIPE
-  exit # the worker has ended, before anything of this process could be needed
+  exit # the worker has ended, so this process is not needed
 end
 tasks = SpooldHost::Loop.new(wire, settings, output)
 UWSGI.start(wire, settings, tasks)

@@ -11,12 +11,12 @@ module UWSGI
   NUMPROC = 1
   OPT = {} # rubocop:disable Style/MutableConstant -- filled by start
 
-  # Options for processes that do not exist here: code that sees them would hand work to a process that is not there.
+  # Options for kinds of processes that spoold does not have: code that sees them would hand work to such a process.
   NOT_HERE = %w[mule mules farm].freeze
   private_constant :NOT_HERE
 
   @rpcs = {}
-  # uWSGI loads code in its master, and the spoolers are forked from that.
+  # False while code is loaded: uWSGI loads code in its master, and forks the spoolers from it.
   @forked = false
 
   class << self
@@ -60,7 +60,7 @@ module UWSGI
     def logsize = 0
     def i_am_the_lord(legion) = check(legion, String) && false # there are no legions
 
-    # Resident and virtual size in bytes.
+    # Returns the resident and the virtual size of this process, in bytes.
     def mem
       File.read('/proc/self/statm').split.first(2).reverse.map { |pages| pages.to_i * Etc.sysconf(Etc::SC_PAGESIZE) }
     end
@@ -96,7 +96,7 @@ module UWSGI
     def mule_msg(*) = raise('no mule configured')
     def mule_get_msg(*) = raise('you can receive mule messages only in a mule !!!')
 
-    # -- functions by name, for modules that also serve a web application; they cannot be called from outside
+    # -- functions by name, for modules that also serve a web application. They cannot be called from outside
 
     def register_rpc(name, function, _arity = 0)
       check(name, String)
@@ -131,7 +131,7 @@ module UWSGI
 
     def add_file_monitor(number, path) = add('file-monitor', number, check(path, String))
 
-    # Not available here: requests, websockets, metrics.
+    # Reports functions that are not available here, such as those for requests, websockets and metrics.
     def method_missing(name, *)
       raise NoMethodError, "UWSGI.#{name} is not there under spoold: docs/hosts.md lists what is"
     end
@@ -151,7 +151,7 @@ module UWSGI
       true
     end
 
-    # Check_Type()
+    # Raises TypeError as Ruby's Check_Type() does.
     def check(value, type)
       return value if value.is_a?(type)
 
@@ -175,7 +175,7 @@ module UWSGI
       peer&.close
     end
 
-    # An Array if an option was given more than once.
+    # Adds an option to OPT. The value is an Array if the option was given more than once.
     def add_option(name, value)
       OPT[name] = OPT.key?(name) ? [*OPT[name], value] : value
     end
@@ -184,7 +184,7 @@ end
 
 require_relative 'spoold_host/cache'
 
-# Module functions, as in uWSGI, so `include UWSGI` includes them.
+# Makes the functions module functions, as in uWSGI, so that `include UWSGI` includes them.
 UWSGI.singleton_methods(false).each do |name|
   UWSGI.define_method(name) { |*arguments| UWSGI.public_send(name, *arguments) }
   UWSGI.send(:private, name)

@@ -1,1 +1,1 @@
-import spoold.uwsgi  # the line that is new: it comes before wsgi.py, asgi.py and settings.py, and so in every command, too
+import spoold.uwsgi  # the new line: it runs before wsgi.py, asgi.py and settings.py, so it holds for every command, too

@@ -5,7 +5,7 @@ use warnings;
 use Cwd qw(getcwd);
 use Spoold::Wire;
 
-# Reports the result to the worker. True if tasks may follow.
+# Runs the configured files, and reports the result to the worker. Returns true if tasks may follow.
 sub load {
     my ($wire, $settings, $loop) = @_;
     my $home = getcwd();
@@ -26,10 +26,11 @@ sub load {
     return $loaded;
 }
 
-# What crons and their commands have of the process in which they run.
+# Returns what crons and their commands inherit from the process in which they run.
 sub _surroundings { return (getcwd(), umask, {%ENV}) }
 
-# What is loaded until here is loaded by uWSGI's master, which runs crons.
+# Reports what the code loaded so far has changed in this process. uWSGI loads that code in its master, which runs crons, so the
+# changes hold for crons.
 sub _tell_of_process {
     my ($wire, $old_directory, $old_umask, $old) = @_;
     my ($directory, $umask, $env) = _surroundings();
@@ -39,10 +40,10 @@ sub _tell_of_process {
     $wire->call('loaded', @own, @changed) if @changed || grep { $_ ne '' } @own;
 }
 
-# The named tasks, if the library was loaded.
+# Returns the declarations of the named tasks; '' if the library was not loaded, or there are none.
 sub _declared { return defined &Spoold::Tasks::_declared ? Spoold::Tasks::_declared() : '' }
 
-# Loads applications as uWSGI does; none is served. Returns an error message per application that could not be loaded.
+# Loads applications as uWSGI does, and serves none of them. Returns an error message per application that could not be loaded.
 sub _load_applications {
     my ($settings, $home) = @_;
     my @values = @{ $settings->{application} // [] };
@@ -55,8 +56,8 @@ sub _load_applications {
     return @failures;
 }
 
-# Code that registers nothing, and an application that fails, end the worker only if there is no other handler. An application
-# that registers nothing ends none: it is loaded for its side effects.
+# Dies if this host cannot run tasks. Code that registers nothing, or an application that fails, ends the worker only if there is
+# no other handler. An application that registers nothing does not, because it is loaded for its side effects.
 sub _judge {
     my ($wire, $settings, $loop, @failures) = @_;
     my $is_idle = !$loop->{spooler} && !%{ $loop->{signals} // {} } && _declared() eq '';
@@ -73,13 +74,13 @@ sub _run {
     my $path = $file =~ m{^/} ? $file : "$home/$file";
     open(my $readable, '<', $path) or die "$path: $!\n";
     close $readable;
-    # $0 is the file, as in uWSGI, for FindBin; an alias, so that the process keeps its name in ps
+    # $0 is the file, as in uWSGI, for FindBin. It is an alias, because an assignment would change the process's name in ps.
     *main::0 = \$path;
     _do($path);
     die "$@" if "$@" ne '';
 }
 
-# In a function of its own: the file sees none of our variables, and starts in the package of this call.
+# Runs a file. This is a function of its own so that the file sees no variables of the host, and starts in the package main.
 sub _do { package main; do $_[0] }
 
 1;

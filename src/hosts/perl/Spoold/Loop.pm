@@ -49,16 +49,16 @@ sub _next_message {
     return $self->{wire}->read_message;
 }
 
-# Runs code that signals may interrupt. Everywhere else they wait: a handler that dies amid the host's own work would leave half of
-# it undone. Returns what the code died with; undefined if it did not.
+# Runs code that signals may interrupt. Everywhere else signals wait, because a handler that dies amid the host's own work would
+# leave half of it undone. Returns the error that the code died with; undefined if it did not die.
 sub _interruptible {
     my ($self, $code) = @_;
     my $error = 'the spooler function was left by next or last';
     eval {
-        {    # `next` and `last` end here, not in a loop of ours
+        {    # a `next` or `last` in the code ends this block, and not a loop of the host
             no warnings;
             eval {
-                eval { Spoold::Process::let_signals_through(); 1 } or $self->_blame($@);    # of one that came before
+                eval { Spoold::Process::let_signals_through(); 1 } or $self->_blame($@);    # for a signal that has waited
                 $code->();
                 undef $error;
                 1;
@@ -73,7 +73,7 @@ sub _interruptible {
     return $error;
 }
 
-# Tells what a signal handler died with outside any task; in uWSGI the next task fails of it.
+# Reports what a signal handler died with outside any task. In uWSGI the next task fails because of it.
 sub _blame {
     my ($self, $error) = @_;
     syswrite STDERR, 'a signal handler died outside any task: ' . textof($error) . "\n";
@@ -126,7 +126,8 @@ sub _mark {
     syswrite $page, $state or die "a task closed the descriptors of its interpreter: $!\n";
 }
 
-# uWSGI keeps and retries a task with any other number; a value that is not a number counts as 0.
+# Runs a task, and returns its state for the page. uWSGI silently keeps and retries a task with an unknown number; here that is an
+# error. A value that is not a number counts as 0.
 sub _ask {
     my ($self, $env, $number) = @_;
     if (defined $env->{task} && defined &Spoold::Tasks::_run) {
@@ -158,8 +159,8 @@ sub _failed {
     return ERROR;
 }
 
-# To turn an object into text runs its code, which may die.
-# What was thrown, as text: an object as it says itself, by its `message`, or by what is in it.
+# Returns an error as text: an object as its own conversion, its `message`, or its contents. The conversion runs code of the
+# object, which may die.
 sub textof {
     my ($error) = @_;
     my $text = eval { ref $error && !overload::Method($error, '""') ? _inside($error) : "$error" } // 'an object of ' . ref $error;
@@ -188,7 +189,7 @@ sub _wrong {
         . 'uwsgi::SPOOL_IGNORE (0), so the task is retried';
 }
 
-# Skips the tasks before the mark of the recall: the worker has taken them back.
+# Skips the tasks before the recall in the stream, because the worker has taken them back.
 sub _await_recall {
     my ($self, $number, $message, $at) = @_;
     while (defined $message) {
@@ -217,7 +218,7 @@ sub _recalled {
 
 sub _signal {
     my ($self, $number) = @_;
-    chdir $self->{home}; # whatever spooler-chdir says, as in uWSGI
+    chdir $self->{home}; # regardless of spooler-chdir, as in uWSGI
     my $error = textof($self->_interruptible(sub { $self->{signals}{$number}->($number) }) // '');
     Spoold::Process::leave_at_once($error) if $$ != $self->{wire}{pid};
     $self->{output}->mark(Spoold::Output::NO_TASK);

@@ -22,19 +22,19 @@ sub new {
 
 sub _take {
     my ($self, $writer, $token) = @_;
-    fcntl($writer, F_SETPIPE_SZ, PIPE_BYTES);    # otherwise the writer has to wait more often
+    fcntl($writer, F_SETPIPE_SZ, PIPE_BYTES);    # with a smaller pipe, the writer has to wait more often
     open(STDOUT, '>&', $writer) or die "standard output: $!\n";
     open(STDERR, '>&', $writer) or die "standard error: $!\n";
     $_->autoflush(1) for *STDOUT{IO}, *STDERR{IO};
     @$self{qw(pipe token)} = ($writer, "\0$token");
 }
 
-# Marks the end of a task's output. False if there is none.
+# Marks the end of a task's output. Returns false if there is no output to mark.
 sub mark {
     my ($self, $number) = @_;
     my $pipe = $self->{pipe} or return 0;
 
-    # the pipe first: the flag then tells what the worker had read by then
+    # the pipe before the flag: the flag then covers what the worker had taken out of the pipe by that time
     my $bytes = pack('i', 0);
     if (defined ioctl($pipe, FIONREAD, $bytes) && unpack('i', $bytes) == 0) {
         sysseek $self->{page}, OUTPUT_FLAG, 0;

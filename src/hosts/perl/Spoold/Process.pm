@@ -1,4 +1,4 @@
-# The process: it dies with its worker, and leaves signals to it.
+# This process: it dies with its worker, and leaves signals to the worker.
 package Spoold::Process;
 use strict;
 use warnings;
@@ -9,15 +9,15 @@ use Spoold::Wire;
 use constant F_SETSIG => 10;    # Linux; not in Fcntl
 use constant SIGKILL  => 9;
 
-# The number of prctl, by processor.
+# The number of the system call prctl, by processor.
 use constant PRCTL => { x86_64 => 157, aarch64 => 167 };
 use constant PR_SET_PDEATHSIG => 1;
 
 sub prepare {
     _die_with_worker();
 
-    # Terminals and init systems signal every process; the worker decides. Functions, because IGNORE would be inherited by every
-    # program that a task starts.
+    # Terminals and init systems signal every process, but the worker decides. The handlers are functions, because every program
+    # that a task starts would inherit IGNORE.
     $SIG{$_} = \&_leave_to_worker for qw(INT TERM HUP USR1 USR2 ALRM TSTP);
     select((select(STDOUT), $| = 1)[0]);
     select((select(STDERR), $| = 1)[0]);
@@ -28,21 +28,23 @@ sub _leave_to_worker { }
 
 my ($all, $theirs) = (POSIX::SigSet->new(1 .. 31), POSIX::SigSet->new);
 
-# What came before is handled right here.
+# `hold_signals` saves the mask of user code. A signal that came before is handled right there, and its handler may die. Then
+# `keep_holding` blocks signals without saving the mask, because it may be that of `hold_signals` already.
 sub hold_signals        { POSIX::sigprocmask(POSIX::SIG_BLOCK(),   $all, $theirs) }
-sub keep_holding        { POSIX::sigprocmask(POSIX::SIG_BLOCK(),   $all) }            # it may have begun, so the mask is no longer theirs
+sub keep_holding        { POSIX::sigprocmask(POSIX::SIG_BLOCK(),   $all) }
 sub let_signals_through { POSIX::sigprocmask(POSIX::SIG_SETMASK(), $theirs) }
 
 # The kernel sends SIGKILL when the other end of the lifeline closes, whatever this process is doing.
 sub _die_with_worker {
-    return if $^O ne 'linux';    # elsewhere it notices when its tasks end
+    return if $^O ne 'linux';    # elsewhere the end of the stream of tasks tells of the worker's end
     fcntl($Spoold::Wire::lifeline, F_SETOWN, $$);
     fcntl($Spoold::Wire::lifeline, F_SETSIG, SIGKILL);
     fcntl($Spoold::Wire::lifeline, F_SETFL, fcntl($Spoold::Wire::lifeline, F_GETFL, 0) | O_ASYNC);
     _send_at_death_of_worker(SIGKILL);
 }
 
-# Also if a task has closed the lifeline: it would go on while it runs elsewhere.
+# Asks the kernel for a signal at the worker's death, 0: for none. It arrives even if a task has closed the lifeline; without it,
+# the task would go on here while it runs elsewhere.
 sub _send_at_death_of_worker {
     my ($signal) = @_;
     my ($processor) = $Config{archname} =~ /^(\w+)-linux/;
@@ -50,7 +52,7 @@ sub _send_at_death_of_worker {
     syscall($number, PR_SET_PDEATHSIG, $signal, 0, 0, 0) if defined $number;
 }
 
-# The worker exits regularly, so there is time to exit, too.
+# Lets this process outlive its worker: the worker exits regularly, so this process has time to exit, too.
 sub live_on {
     fcntl($Spoold::Wire::lifeline, F_SETFL, fcntl($Spoold::Wire::lifeline, F_GETFL, 0) & ~O_ASYNC);
     _send_at_death_of_worker(0);

@@ -6,7 +6,7 @@ use Fcntl qw(F_SETFD F_SETLKW F_RDLCK F_WRLCK F_UNLCK FD_CLOEXEC SEEK_SET O_RDWR
 
 use constant FIRST_FD => 7;
 
-# The inherited descriptor shares its position with other processes, so the file is reopened.
+# Opens the files again, because an inherited descriptor shares its position with other processes.
 sub new {
     my ($class, @sizes) = @_;
     my @areas;
@@ -21,7 +21,7 @@ sub new {
     return bless \@areas, $class;
 }
 
-# Undefined if it does not exist.
+# Returns bytes of an area; undefined if there is no such area, or if they are not all within it.
 sub read {
     my ($self, $number, $position, $length) = @_;
     my $area = $self->_area($number) or return undef;
@@ -51,7 +51,8 @@ sub _area {
     return $number >= 0 && $number < @$self ? $self->[$number] : undef;
 }
 
-# A record lock over the whole file: struct flock of 64-bit Linux. Descriptors of one file share it within a process.
+# Takes or releases a record lock over the whole file, with the struct flock of 64-bit Linux. Within a process, all descriptors of
+# the file share the lock.
 sub _lock {
     my ($area, $kind) = @_;
     fcntl($area->{file}, F_SETLKW, pack('s! s! x4 q q i x4', $kind, SEEK_SET, 0, 0, 0));

@@ -1,10 +1,10 @@
-# The bytes between a worker and its host; src/runtime/worker/hosts/frames.ts is the other side and explains them.
+# The bytes between a worker and its host. src/runtime/worker/hosts/frames.ts is the other side, and explains them.
 package Spoold::Wire;
 use strict;
 use warnings;
 use Fcntl qw(F_SETFD FD_CLOEXEC);
 use IO::Handle;    # blocking
-use POSIX ();      # a time limit that ended its loading, at the first call, would leave half of it
+use POSIX ();      # loaded here, because a time limit could interrupt loading at the first call, and leave half of it
 
 use constant { TASKS_FD => 3, CALLS_FD => 4, PAGE_FD => 5, LIFELINE_FD => 6 };
 use constant { READY => 1, UNLOADABLE => 2, DONE => 3, DETAIL => 4, RECALLED => 5, SIGNAL_ENDED => 6, OUTPUT => 7 };
@@ -19,14 +19,14 @@ sub new {
     return bless { tasks => $tasks, calls => $calls, page => $page, pid => $$ }, $class;
 }
 
-# Undefined if the worker is gone.
+# Returns the next message; undefined if the worker is gone.
 sub read_message {
     my ($self) = @_;
     my $head = _read($self->{tasks}, 4) // return undef;
     return _read($self->{tasks}, unpack('V', $head));
 }
 
-# The first message: names, and the list of values of each.
+# Returns the settings, with the list of values of each name. They are the first message, which repeats a name for each value.
 sub read_settings {
     my ($self) = @_;
     my @items = $self->read_list;
@@ -48,7 +48,7 @@ sub send {
     write_all($self->{tasks}, pack('a4CVV', "\xffSPL", $kind, $number // 0, length $text) . $text);
 }
 
-# Sends a request to the worker and waits for the reply: (undef, values), or the reason for a refusal.
+# Sends a request to the worker, waits, and returns the reply: (undef, values), or the reason for a refusal.
 sub call {
     my ($self, $name, @arguments) = @_;
     return "a process that a task forked cannot speak for it; do it in the task itself" if $$ != $self->{pid};
@@ -56,14 +56,15 @@ sub call {
     return $status eq 'ok' ? (undef, @values) : $values[0];
 }
 
-# Signals wait: a time limit dies in its handler, and half an exchange would leave its reply to the next one.
+# Sends a message, and returns the reply. Signals wait meanwhile, because a handler may die, such as that of a time limit, and
+# half an exchange would leave its reply to the next one.
 sub _exchange {
     my ($handle, $message) = @_;
-    local $@;    # it is the handler's
+    local $@;    # keeps the handler's value
     my ($all, $before) = (POSIX::SigSet->new(1 .. 31), POSIX::SigSet->new);
     POSIX::sigprocmask(POSIX::SIG_BLOCK(), POSIX::SigSet->new, $before);
     my $answer = eval {
-        POSIX::sigprocmask(POSIX::SIG_BLOCK(), $all);    # the handler of one that came before is called right here
+        POSIX::sigprocmask(POSIX::SIG_BLOCK(), $all);    # the handler of a signal that came before is called right here
         write_all($handle, pack('V/a', $message));
         my $head = _read($handle, 4) // exit 1;    # the worker is gone
         _read($handle, unpack('V', $head)) // exit 1;
@@ -71,7 +72,7 @@ sub _exchange {
     my $error = $@;
     POSIX::sigprocmask(POSIX::SIG_SETMASK(), $before);
     return $answer if defined $answer;
-    local $SIG{__DIE__};    # it has heard of it
+    local $SIG{__DIE__};    # that handler has already had this error
     die $error;
 }
 
@@ -94,7 +95,8 @@ sub _read {
     return $data;
 }
 
-# A signal interrupts it while it waits for the reader; and a task, or a process of it, may have made a pipe non-blocking.
+# Writes all data. A signal may interrupt a write that waits for the reader, and a task or a child process may have made the pipe
+# non-blocking.
 sub write_all {
     my ($handle, $data) = @_;
     my $done = 0;

@@ -76,7 +76,7 @@ class Loop:
         self._output.mark(NO_TASK)
 
     def _serve(self, message):
-        # all names in the loop are local, because look-ups of others take much of the time of a short task
+        # all names in the loop are local, because look-ups matter at this rate of tasks
         page, getpid, pid, results = self._wire.page, os.getpid, self._wire.pid, SPOOL_RESULTS
         api = self._api
         fence, mark, read_env, call = threading.Lock(), self._output.mark, env_of, process.call

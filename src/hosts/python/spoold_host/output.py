@@ -64,7 +64,7 @@ class Output:
         stdout, stderr = self._streams
         _flush(stdout)
         _flush(stderr)
-        # A task may have replaced the streams, by objects that raise when they are compared with ==, or removed the names.
+        # A task may have replaced the streams, even by objects that refuse to be compared with ==, or removed their names.
         now = getattr(sys, 'stdout', None)
         if now is not stdout:
             _flush(now)

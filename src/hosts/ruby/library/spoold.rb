@@ -31,14 +31,18 @@ module Spoold
   private_constant :Task, :IN_BODY, :BODY_FROM_BYTES, :MAX_BYTES, :MAX_CHARS
 
   @tasks = {}
-  # those that the worker knows; a task that is registered later has no limit there, so it does not run
+  # the tasks that the worker knows. A task that is registered later does not run, because the worker has no limits for it
   @declared = {}
 
   class << self
-    # Registers a function. max_retries: how often it runs again after a failure; Float::INFINITY: until it succeeds.
-    # max_concurrency: how many tasks of this name run at a time, over all processes and daemons of their spool.
-    # periodicity: the daemon schedules it by itself, every so many seconds ('5m' is text for them); or cron: (and time_zone:), at
-    # the times of a cron expression. missed: and overlap: are explained in docs/tasks.md. The block gets no arguments then.
+    # Registers a function.
+    #
+    # max_retries:      how often a task runs again after a failure; Float::INFINITY: until it succeeds
+    # max_concurrency:  how many tasks of this name run at a time, over all processes and daemons of their spool
+    # periodicity:      the period after which the daemon schedules the task by itself: seconds, or text such as '5m'
+    # cron:             a cron expression, at whose times the daemon schedules the task by itself, in the zone time_zone:
+    #
+    # With periodicity: or cron: the block gets no arguments, and docs/tasks.md explains missed: and overlap:.
     def task(name, max_retries: 0, max_concurrency: nil, periodicity: nil, cron: nil, time_zone: nil, missed: nil, overlap: nil, &function)
       raise ArgumentError, "the task #{name} needs a block" unless function
 
@@ -48,7 +52,7 @@ module Spoold
       check_arity(name, function) unless periodic.empty?
 
       place = place_of(function)
-      return name if @tasks[name]&.place == place # a file that is loaded again, or under another name
+      return name if @tasks[name]&.place == place # the file is loaded again, or under another name
 
       raise ArgumentError, "two tasks have the name #{name}: #{@tasks[name].place} and #{place}" if @tasks.key?(name)
 
@@ -56,7 +60,7 @@ module Spoold
       name
     end
 
-    # The line of a block, in a file that has one name whatever loads it.
+    # Returns the file and line of a block. The file has its real path, which is the same however the file is loaded.
     def place_of(function)
       file, line = function.source_location
       "#{File.exist?(file) ? File.realpath(file) : file}:#{line}"
@@ -65,10 +69,10 @@ module Spoold
     # Stores a task that runs as soon as possible, and returns its id.
     def schedule(name, *args, **kwargs) = store(name, nil, args, kwargs)
 
-    # The same, no earlier than at this Time.
+    # Stores a task that runs no earlier than at this Time, and returns its id.
     def schedule_at(name, time, *args, **kwargs) = store(name, time_of(time), args, kwargs)
 
-    # A Time of it, or of a Date; text and numbers are none.
+    # Returns a Time or a Date as a Time. Raises ArgumentError for text and numbers.
     def time_of(at)
       return at if at.is_a?(Time)
       return at.to_time if at.respond_to?(:to_time)
@@ -76,13 +80,14 @@ module Spoold
       raise ArgumentError, "at is to be a Time, got #{at.inspect}"
     end
 
-    # For the host: the answer of a named task, nil if it is done; :unknown if no function had its name when the code was loaded.
+    # For the host. Runs a named task, and returns its answer: nil if it is done, :unknown if no function had its name when the
+    # code was loaded.
     def run(env)
       task = @declared[env['task'].dup.force_encoding(Encoding::UTF_8)]
       task ? perform(task, env) : :unknown
     end
 
-    # For the host: what was registered, for the worker; '' if nothing.
+    # For the host. Returns the declarations of the registered tasks, for the worker; '' if there are none.
     def declared
       @declared = @tasks.dup
       tasks = @tasks.map do |name, task|
@@ -102,7 +107,7 @@ module Spoold
       raise ArgumentError, "the task #{name}: max_concurrency needs a positive max_retries" unless retries.positive?
     end
 
-    # What else is wrong with a periodic task, the worker says.
+    # Raises ArgumentError if the block of a periodic task needs arguments. The worker checks the other options.
     def check_arity(name, function)
       needed = function.arity.negative? ? -function.arity - 1 : function.arity
       raise ArgumentError, "the task #{name} is periodic, so it is called without arguments, and its block needs #{needed}" if needed.positive?
@@ -151,7 +156,7 @@ module Spoold
       id
     end
 
-    # In a handler, into the spool of its daemon.
+    # Stores a packet: in a handler, in the spool of its daemon; elsewhere, in the place that the environment names.
     def put(packet, time, body)
       return Spool.spool(packet, place, at: time, body: body) unless defined?(UWSGI) && UWSGI.respond_to?(:spool)
 
@@ -163,7 +168,7 @@ module Spoold
     def place
       first = ENV.fetch('SPOOLD_ENQUEUE_TO', '').split(',').map(&:strip).find { |entry| !entry.match?(%r{\A[^/]*=}) }
       raise ArgumentError, 'it is not said where tasks go: name the spool in the environment variable SPOOLD_ENQUEUE_TO' unless first
-      return first unless first.match?(/\Arediss?(\+\w+)?:/i) # which may have a password
+      return first unless first.match?(/\Arediss?(\+\w+)?:/i) # the message leaves out the place, which may have a password
 
       raise ArgumentError, 'Ruby does not store tasks on Redis itself: name the directory that a daemon forwards there (spooler-fallback)'
     end

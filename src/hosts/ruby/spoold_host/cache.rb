@@ -5,13 +5,13 @@ module UWSGI
     def cache_exists(key, cache = '') = cache_ask('get', key, cache: cache).empty? ? nil : true
     alias cache_exists? cache_exists
 
-    # Only if the key does not exist.
+    # Sets a value only if the key does not exist.
     def cache_set(key, value, expires = 0, cache = '') = truth(cache_ask('set', key, value, expires, cache: cache))
     def cache_update(key, value, expires = 0, cache = '') = truth(cache_ask('update', key, value, expires, cache: cache))
     def cache_del(key, cache = '') = truth(cache_ask('del', key, cache: cache))
     def cache_clear(cache = '') = truth(cache_ask('clear', cache: cache))
 
-    # The same, but they raise where those return nil.
+    # The same functions with a ! raise where these return nil.
     {
       cache_get: 'get value from uWSGI cache',
       cache_set: 'set value in uWSGI cache',

@@ -2,7 +2,7 @@
 module SpooldHost
   module_function
 
-  # Reports the result to the worker. True if tasks may follow.
+  # Requires the configured files, and reports the result to the worker. Returns true if tasks may follow.
   def load(wire, settings, tasks)
     $LOAD_PATH.unshift(LIBRARY)
     $LOAD_PATH.unshift(*settings.fetch('path', []).map { |path| path.dup.force_encoding(Encoding::UTF_8) })
@@ -26,10 +26,11 @@ module SpooldHost
     false
   end
 
-  # What crons and their commands have of the process in which they run.
+  # Returns what crons and their commands inherit from the process in which they run.
   def surroundings = [Dir.pwd, File.umask, ENV.to_h]
 
-  # What is loaded until here is loaded by uWSGI's master, which runs crons.
+  # Reports what the code loaded so far has changed in this process. uWSGI loads that code in its master, which runs crons, so the
+  # changes hold for crons.
   def tell_of_process(wire, before)
     (old_directory, old_umask, old), (directory, umask, env) = before, surroundings
     changed = env.reject { |name, value| old[name] == value }.map { |pair| pair.join('=') } + (old.keys - env.keys)
@@ -40,17 +41,17 @@ module SpooldHost
 
   LIBRARY = File.join(File.dirname(__dir__), 'library').freeze
 
-  # The named tasks, if the library was loaded.
+  # Returns the declarations of the named tasks; '' if the library was not loaded, or there are none.
   def declared = defined?(Spoold.declared) ? Spoold.declared : ''
 
-  # Loads applications as uWSGI does; none is served.
+  # Loads applications as uWSGI does, and serves none of them.
   #
   # @return an error message per application that could not be loaded
   def load_applications(settings)
     settings.fetch('application', []).map { |text| text.dup.force_encoding(Encoding::UTF_8) }.each_slice(3).filter_map do |option, loader, value|
       load_application(loader, value)
       nil
-    rescue Exception => e # rubocop:disable Lint/RescueException -- nor is SystemExit a reason to end
+    rescue Exception => e # rubocop:disable Lint/RescueException -- SystemExit too: an application must not end the host
       "the application of #{option} = #{value} could not be loaded: #{explain(e)}".b
     end
   end
@@ -60,13 +61,15 @@ module SpooldHost
       require 'rack'
       Rack::Builder.parse_file(value)
     else
-      Dir.chdir(value) # and there uWSGI stays
+      Dir.chdir(value) # uWSGI stays in this directory, too
       require './config/environment'
     end
   end
 
-  # Code that registers nothing, and an application that fails, end the worker only if there is no other handler. An application
-  # that registers nothing ends none: it is loaded for its side effects.
+  # Returns true if this host can run tasks; otherwise it reports why not.
+  #
+  # Code that registers nothing, or an application that fails, ends the worker only if there is no other handler. An application
+  # that registers nothing does not, because it is loaded for its side effects.
   def usable?(wire, settings, tasks, failures)
     idle = !UWSGI.respond_to?(:spooler) && tasks.signals.empty? && declared.empty?
     if idle && settings.key?('alone') && !settings.key?('application')
@@ -85,7 +88,7 @@ module SpooldHost
   IDLE = 'Ruby code registered no handler: it leaves all tasks alone. Define UWSGI.spooler in what rbrequire, ' \
          'spooler-import or the web application loads'.b.freeze
 
-  # uWSGI forks its spoolers after loading, so threads stay in its master.
+  # Warns of threads that loaded code has started: uWSGI forks its spoolers after loading, so there they stay in its master.
   def tell_of_threads(wire)
     count = Thread.list.length - 1
     return if count.zero?
@@ -93,7 +96,7 @@ module SpooldHost
     wire.call('warn', "Ruby code left #{count == 1 ? 'a thread' : "#{count} threads"} running while it was loaded, which run in each worker (in uWSGI only in the master). Start them in UWSGI.post_fork_hook, or in a handler".b)
   end
 
-  # uWSGI only searches the load path, so it never finds a file beside the ini by its bare name.
+  # Requires a file from the load path, as uWSGI does, or from the current directory, where uWSGI finds none by its bare name.
   def require_file(name)
     name = name.dup.force_encoding(Encoding::UTF_8)
     require name
@@ -105,7 +108,8 @@ module SpooldHost
 
   OURS = "#{File.dirname(__dir__)}/".freeze
 
-  # What Ruby raises while it rescues has a cause, which may have one, too. A long message leaves room for those below.
+  # Returns an exception and its causes as text. An exception that is raised while another one is handled has that one as its
+  # cause. Each text is cut, so that all have room.
   def explain(error, most = Wire::MAX_TEXT_BYTES)
     causes = [error]
     causes.push(causes.last.cause) while causes.last.cause && causes.length <= MAX_CAUSES
@@ -115,13 +119,13 @@ module SpooldHost
   MAX_CAUSES = 5
   CAUSE = "\n[cause]: ".freeze
 
-  # As Ruby prints it (plugins/rack/rack_plugin.c, uwsgi_ruby_exception_log), without our own frames.
+  # Returns an exception as Ruby prints it (plugins/rack/rack_plugin.c, uwsgi_ruby_exception_log), without the host's own frames.
   def explain_alone(error)
     first, *rest = (error.backtrace || []).map(&:b).reject { |line| line.start_with?(OURS) }
     ["#{"#{first}: " if first}#{message_of(error)} (#{error.class})", *rest.map { |line| "\tfrom #{line}" }].join("\n")
   end
 
-  # An exception may override this, and raise.
+  # Returns the message of an exception, whose class may override `message` by a method that raises.
   def message_of(error)
     error.message.to_s.b
   rescue Exception # rubocop:disable Lint/RescueException

@@ -2,8 +2,8 @@ module SpooldHost
   # Runs tasks and signals as they arrive, one at a time.
   class Loop
     TASK, RECALL, SIGNAL = 1, 2, 3
-    HEAD = 'CvvVVx8' # the time of a task is for Python
-    # uWSGI's keys have no encoding, including those that it adds
+    HEAD = 'CvvVVx8' # x8 skips the time of the task, which only Python's host uses
+    # binary, because in uWSGI keys have no encoding, including the keys that it adds
     NAME_KEY = 'spooler_task_name'.b.freeze
     BODY_KEY = 'body'.b.freeze
     HEAD_BYTES = 21
@@ -12,7 +12,7 @@ module SpooldHost
     # The page, one byte per task: src/runtime/ipc/host-page.ts
     NOT_STARTED, STARTED, OK, RETRY, IGNORE, ERROR, ANSWER = *"\0\1\2\3\4\5\6".b.chars.map(&:freeze)
     SLOTS = RECALL_FLAG = 4032
-    # the same, with a mark after the printed output
+    # the states of ended tasks whose output is followed by a mark, by the plain state
     PRINTED = [OK, RETRY, IGNORE, ERROR, ANSWER].to_h { |result| [result, (result.ord | 8).chr.b.freeze] }.freeze
     RESULTS = { -2 => OK, -1 => RETRY, 0 => IGNORE }.freeze
 
@@ -62,7 +62,7 @@ module SpooldHost
       @wire.send(Wire::DONE, @next)
     end
 
-    # Sets the mark before it reads the flag. @return whether the task should run
+    # Sets the state before it reads the flag, so that the process that sets the flag sees it. @return true if the task should run
     def start
       @page.pwrite(STARTED, @next % SLOTS)
       return true if @page.pread(1, RECALL_FLAG) == NOT_STARTED
@@ -72,7 +72,7 @@ module SpooldHost
     end
 
     def finish(result)
-      exit! if Process.pid != @wire.pid # a task forked, and its child came back as well
+      exit! if Process.pid != @wire.pid # a child that a task forked has come back here
       result = PRINTED.fetch(result) if @output.mark(@next)
       @page.pwrite(result, @next % SLOTS)
       @next += 1
@@ -95,8 +95,8 @@ module SpooldHost
 
     def go_to(directory)
       Dir.chdir(directory)
-    rescue SystemCallError, RuntimeError # a thread that another task has left is in a block of Dir.chdir
-      nil # not the task's fault, as in uWSGI
+    rescue SystemCallError, RuntimeError # RuntimeError: a thread that an earlier task started is in a block of Dir.chdir
+      nil # a directory that cannot be entered does not fail the task, as in uWSGI
     end
 
     def ask(env)
@@ -107,13 +107,13 @@ module SpooldHost
       answer = SpooldHost.users { UWSGI.spooler(env) }
       # uWSGI silently keeps and retries a task whose result is not an Integer
       (RESULTS[answer] if answer.is_a?(Integer)) || failed(wrong(answer))
-    rescue Exception => e # rubocop:disable Lint/RescueException -- as uWSGI, SystemExit too
+    rescue Exception => e # rubocop:disable Lint/RescueException -- SystemExit too, as in uWSGI
       raise if Process.pid != @wire.pid
 
       failed(SpooldHost.explain(e))
     end
 
-    # nil if no named task has its name
+    # Runs a named task, and returns its state; nil if there is no named task of this name.
     def ask_named(env)
       said = Spoold.run(env)
       return if said == :unknown
@@ -135,7 +135,7 @@ module SpooldHost
         'UWSGI::SPOOL_IGNORE (0), so the task is retried'
     end
 
-    # Skips the tasks before the mark of the recall: the worker has taken them back.
+    # Skips the tasks before the recall in the stream, because the worker has taken them back.
     def await_recall(message, at)
       while message
         while at < message.bytesize
@@ -161,10 +161,10 @@ module SpooldHost
 
     def signal(number)
       detail = ''
-      go_to(@home) # whatever spooler-chdir says, as in uWSGI
+      go_to(@home) # regardless of spooler-chdir, as in uWSGI
       begin
         SpooldHost.users { @signals.fetch(number).call(number) }
-      rescue Exception => e # rubocop:disable Lint/RescueException -- as uWSGI
+      rescue Exception => e # rubocop:disable Lint/RescueException -- as in uWSGI
         raise if Process.pid != @wire.pid
 
         detail = SpooldHost.explain(e)

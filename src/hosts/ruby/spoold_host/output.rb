@@ -19,13 +19,13 @@ module SpooldHost
       take(writer, token) if token
     end
 
-    # Marks the end of a task's output. @return false if there is none
+    # Marks the end of a task's output. @return false if there is no output to mark
     def mark(number)
       return false unless @pipe
-      # the pipe first: the flag then tells what the worker had read by then
+      # the pipe before the flag: the flag then covers what the worker had taken out of the pipe by that time
       return false if flushed? && empty? && @page.pread(1, OUTPUT_FLAG) == "\0"
 
-      # not syswrite, which raises where a signal interrupts it, or a task has made the pipe non-blocking
+      # not syswrite, which raises if a signal interrupts it, or if a task has made the pipe non-blocking
       @pipe.write(@token + [number].pack('V'))
       true
     end
@@ -44,7 +44,7 @@ module SpooldHost
     def enlarge(writer)
       writer.fcntl(F_SETPIPE_SZ, PIPE_BYTES)
     rescue SystemCallError
-      nil # it waits more often
+      nil # with a smaller pipe, the writer has to wait more often
     end
 
     def flushed?
@@ -52,7 +52,7 @@ module SpooldHost
       STDERR.flush
       true
     rescue IOError, SystemCallError
-      true # a task closed it
+      true # a task closed a stream
     end
 
     def empty?

@@ -3,7 +3,7 @@ module SpooldHost
   class CallError < RuntimeError
   end
 
-  # The bytes between a worker and its host; src/runtime/worker/hosts/frames.ts is the other side and explains them.
+  # The bytes between a worker and its host. src/runtime/worker/hosts/frames.ts is the other side, and explains them.
   class Wire
     TASKS_FD, CALLS_FD, PAGE_FD, LIFELINE_FD = 3, 4, 5, 6
     READY, UNLOADABLE, DONE, DETAIL, RECALLED, SIGNAL_ENDED, OUTPUT = *1..7
@@ -17,7 +17,7 @@ module SpooldHost
       @lock = Mutex.new
     end
 
-    # Nil if the worker is gone.
+    # Returns the next message; nil if the worker is gone.
     def read_message
       head = @tasks.read(4)
       return if head.nil? || head.bytesize < 4
@@ -27,7 +27,7 @@ module SpooldHost
       message if message && message.bytesize == bytes
     end
 
-    # The first message: names, and the list of values of each.
+    # Returns the settings, with the list of values of each name. They are the first message, which repeats a name for each value.
     def read_settings
       read_list.each_slice(2).each_with_object({}) do |(name, value), settings|
         (settings[name] ||= []) << value
@@ -45,15 +45,16 @@ module SpooldHost
       exit # the worker is gone
     end
 
-    # Sends a request to the worker and waits for the reply: a list of byte strings.
+    # Sends a request to the worker, waits, and returns the reply: a list of byte strings.
     def call(name, *arguments)
       if Process.pid != @pid
         raise CallError, 'a process that a task forked cannot speak for it; do it in the task itself'
       end
 
-      # Timeout, and a trap that raises, do so wherever the thread is that calls, and half an exchange would leave its reply to the next one
+      # In a thread of its own, because Timeout or a trap may raise at any place in the calling thread, and half an exchange would
+      # leave its reply to the next one.
       whole = Thread.new { @lock.synchronize { exchange([name, *arguments]) } }
-      whole.report_on_exception = false # it is raised here
+      whole.report_on_exception = false # `value` raises the exception here
       status, *values = whole.value
       raise CallError, values.first.force_encoding(Encoding::UTF_8) unless status == 'ok'
 

@@ -4,7 +4,7 @@
 #   task 'send-mail', max_retries => 5, sub { my ($to, $options) = @_; ... };
 #   schedule('send-mail', args => ['joe'], kwargs => { subject => 'hello' });
 #
-# A function gets the keyword arguments, if there are any, as its last argument: a hash. Needs core modules only.
+# A function gets the keyword arguments, if there are any, as its last argument: a hash. This module needs core modules only.
 package Spoold::Tasks;
 use strict;
 use warnings;
@@ -20,19 +20,23 @@ use constant { IN_BODY => '@body', BODY_FROM_BYTES => 64_000, MAX_BYTES => 1_048
 
 my $json = JSON::PP->new->utf8->canonical;
 my %tasks;
-my %declared;    # the names that the worker knows; a task that is registered later has no limit there, so it does not run
+my %declared;    # the tasks that the worker knows. A later one does not run, because the worker has no limits for it
 
-# task $name, %options, $function: registers a function. max_retries => how often it runs again after a failure;
-# max_concurrency => how many tasks of this name run at a time, over all processes and daemons of their spool.
-# periodicity => the daemon schedules it by itself, every so many seconds ('5m' is text for them); or cron => (and time_zone =>), at
-# the times of a cron expression. missed => and overlap => are explained in docs/tasks.md. The function gets no arguments then.
+# task $name, %options, $function: registers a function.
+#
+#   max_retries      how often a task runs again after a failure
+#   max_concurrency  how many tasks of this name run at a time, over all processes and daemons of their spool
+#   periodicity      the period after which the daemon schedules the task by itself: seconds, or text such as '5m'
+#   cron, time_zone  a cron expression, at whose times the daemon schedules the task by itself, and its time zone
+#
+# With periodicity or cron the function gets no arguments, and docs/tasks.md explains the options missed and overlap.
 sub task {
     my $function = pop;
     my ($name, %options) = @_;
     my (undef, $file, $line) = caller;
-    my $place = (Cwd::realpath($file) // $file) . ":$line";    # a file has one name, whatever loads it
+    my $place = (Cwd::realpath($file) // $file) . ":$line";    # the real path, the same however the file is loaded
     ref $function eq 'CODE' or Carp::croak("the task $name needs a function");
-    return if $tasks{$name} && $tasks{$name}{place} eq $place;    # it is loaded again
+    return if $tasks{$name} && $tasks{$name}{place} eq $place;    # the file is loaded again
     Carp::croak("two tasks have the name $name: $tasks{$name}{place} and $place") if $tasks{$name};
     my ($retries, $most) = ($options{max_retries} // 0, $options{max_concurrency});
     Carp::croak("the task $name: max_concurrency is to be a whole number from 1, got $most")
@@ -44,7 +48,7 @@ sub task {
     return;
 }
 
-# For the worker, which checks it; undef: the task is not periodic.
+# Returns the options of a periodic task for the worker, which checks them; undef for any other task.
 sub _periodic {
     my (%options) = @_;
     $options{overlap} = $options{overlap} ? JSON::PP::true : JSON::PP::false if defined $options{overlap};
@@ -54,7 +58,7 @@ sub _periodic {
 }
 
 # schedule $name, args => [...], kwargs => {...}, at => $epoch, queue => $name, spooler => $directory: stores a task, and returns
-# the path of its file. Only the name is needed.
+# the path of its file. All but the name may be left out.
 sub schedule {
     my ($name, %options) = @_;
     my ($args, $kwargs) = ($options{args} // [], $options{kwargs});
@@ -67,12 +71,12 @@ sub schedule {
     my @at = defined $options{at} ? (at => $options{at}) : ();
     my $spooler = $options{spooler} // _place($options{queue});
     Carp::croak('Perl does not store tasks on Redis itself: name the directory that a daemon forwards there (spooler-fallback)')
-        if defined $spooler && $spooler =~ m{\Arediss?(?:\+\w+)?:}i;    # which may have a password
+        if defined $spooler && $spooler =~ m{\Arediss?(?:\+\w+)?:}i;    # the place may have a password
     return Spool::spool(\%packet, $spooler, @at, body => $body) if defined $spooler;
     return uwsgi::spool({ %packet, @at, length $body ? (body => $body) : () });
 }
 
-# die retry($message, at => $epoch): run the task again, at a time or after the backoff. It counts.
+# die retry($message, at => $epoch): run the task again, at a time or after the backoff. It counts as one of max_retries.
 sub retry {
     my ($message, %options) = @_;
     my $at = $options{at};
@@ -83,7 +87,7 @@ sub retry {
 # die abort($message): never run it again.
 sub abort { my ($message) = @_; return bless { message => $message }, 'Spoold::Tasks::Abort' }
 
-# The directory of a queue; undef: the spool of the daemon in which this runs.
+# Returns the directory of a queue; undef for the spool of the daemon in which this code runs.
 sub _place {
     my ($queue) = @_;
     return undef if defined &uwsgi::spool && !defined $queue;
@@ -99,8 +103,8 @@ sub _place {
 
 # -- for the host
 
-# The answer of a named task: '' if it is done, otherwise JSON. Undefined if no function had its name when the code was loaded.
-# $run runs code, and returns what that died with, or undefined.
+# Runs a named task, and returns its answer: '' if it is done, otherwise JSON; undefined if no function had its name when the code
+# was loaded. $run is a function that runs code, and returns the error that the code died with, or undefined.
 sub _run {
     my ($env, $run) = @_;
     my $task = $declared{ $env->{task} } // return undef;
@@ -130,7 +134,7 @@ sub _text {
     return substr(Spoold::Loop::textof($error), 0, MAX_CHARS);
 }
 
-# What it registered, for the worker; '' if nothing.
+# Returns the declarations of the registered tasks, for the worker; '' if there are none.
 sub _declared {
     %declared = %tasks;
     my @tasks = map {

@@ -1,6 +1,7 @@
-# The package uwsgi outside uWSGI: `use Spoold::uwsgi;`, first in app.psgi, under Starman or any other server. What it stores, the daemon of
-# SPOOLD_ENQUEUE_TO (a directory, or the address of its socket) or SPOOLD_INI (the ini that spoold runs) runs; what registers is left to that
-# daemon. In a real uWSGI and in a worker of spoold it does nothing. docs/leaving-uwsgi.md explains it. Needs core modules only.
+# The package uwsgi outside uWSGI: `use Spoold::uwsgi;`, first in app.psgi, under Starman or any other server. The daemon of
+# SPOOLD_ENQUEUE_TO (a directory, or the address of its socket) or of SPOOLD_INI (the ini that spoold runs) runs the tasks that
+# are stored here. Registering has no effect here, because that daemon's code registers. In a real uWSGI and in a worker of spoold
+# this module does nothing. docs/leaving-uwsgi.md explains it. It needs core modules only.
 package Spoold::uwsgi;
 use strict;
 use warnings;
@@ -12,15 +13,15 @@ use Spool;
 use Time::HiRes qw(time);
 use Time::Local qw(timegm timelocal);
 
-use constant PATIENCE => 5;                      # seconds, for the answer of a daemon
-use constant LAST_SECOND => 253_402_300_799;    # the end of the year 9999; what is larger is milliseconds
+use constant PATIENCE => 5;                      # seconds: the longest wait for the answer of a daemon
+use constant LAST_SECOND => 253_402_300_799;    # the end of the year 9999; larger numbers are probably milliseconds
 
 use constant UNTOLD => 'it is not said where tasks go: set the environment variable SPOOLD_ENQUEUE_TO=/var/spool/app, or '
     . 'SPOOLD_INI=/etc/app.ini to the ini that spoold runs';
 
-# Options of processes that are not here: code that sees them would hand work to a process that is not there.
+# Options for kinds of processes that do not exist here: code that sees them would hand work to such a process.
 my %not_here = map { $_ => 1 } qw(mule mules farm);
-# Of a daemon's socket, that is, and not a path.
+# The address of a daemon's socket, unlike a path.
 my $address      = qr{\A(?:\@.+|[^/]*:[0-9]+)\z}s;
 my %unit_seconds = (ms => 0.001, s => 1, m => 60, h => 3600, d => 86_400, w => 604_800);
 my $dated = qr{\A(\d{4})-(\d\d)-(\d\d)(?:[T\ ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?(?:\ ?(Z|UTC|[+-]\d\d(?::?\d\d)?))?)?\z}ai;
@@ -62,7 +63,7 @@ sub _spool {
     my %options = (body => $body // '');
     if (defined $at && length $at) {
         my $seconds = _seconds($at);
-        $options{at} = $seconds if $seconds >= 1;    # a time that is long past has no meaning in a packet
+        $options{at} = $seconds if $seconds >= 1;    # a time before that means at once, which needs no key
     }
     if (defined $priority && length $priority) {
         $priority =~ /\A[0-9]{1,255}\z/ or Carp::croak(qq(priority must be digits only, got "$priority"));
@@ -74,7 +75,7 @@ sub _spool {
     return $path;
 }
 
-# The path of the task; of a daemon's socket, its address.
+# Stores a task. Returns the path of its file, or the address of the daemon's socket to which it was sent.
 sub _store {
     my ($place, $pairs, %options) = @_;
     if (_is_socket($place->{spool})) {
@@ -87,7 +88,7 @@ sub _store {
     return Spool::spool($pairs, $place->{spool}, %options, sync => $place->{isSynced});
 }
 
-# The key `at`, as the daemon reads it (src/formats/protocol/at.ts): epoch seconds.
+# Returns the epoch seconds of the key `at`, as the daemon reads it (src/formats/protocol/at.ts).
 sub _seconds {
     my ($text) = @_;
     my $is_number = $text =~ /\A-?[0-9]+(?:\.[0-9]*)?\z/;
@@ -106,7 +107,8 @@ sub _from_now {
     return ceil(time + $sum);
 }
 
-# In the zone of this machine, unless it names another.
+# Returns the epoch seconds of an ISO 8601 date, in the zone of this machine unless the date names one; undef if the text is not a
+# date.
 sub _dated {
     my ($text) = @_;
     my ($year, $month, $day, $hour, $minute, $second, $fraction, $zone) = $text =~ $dated or return undef;
@@ -124,7 +126,8 @@ sub _offset {
     return "${sign}1" * ($hours * 3600 + $minutes * 60);
 }
 
-# A file has the mode 0600, so its daemon has to be its user; root stores for the owner of the spool.
+# Dies if the daemon is another user: a task file has the mode 0600, so the daemon could not read it. Root stores for the owner of
+# the spool.
 sub _check_reader {
     my ($directory) = @_;
     my $daemon = (stat "$directory/.spoold")[4] // (stat $directory)[4] // Carp::croak("there is no spool directory $directory");
@@ -139,11 +142,11 @@ sub _place {
     return $places[0] if !defined $name || !length $name;
     my $real = realpath($name) // $name;
     for my $place (@places) { return $place if $place->{spool} eq $name || $place->{spool} eq $real }
-    return $places[0] if _is_socket($places[0]{spool});    # its daemon knows its spools
+    return $places[0] if _is_socket($places[0]{spool});    # the daemon behind the socket knows its own spools
     Carp::croak('spooler must be one of ' . join(', ', map { $_->{spool} } @places) . ", got $name");
 }
 
-# What is said changes in tests.
+# Reads places and options from the environment, and again if it has changed, as it does in tests.
 sub _told {
     my ($directory, $ini) = map { $_ // '' } @ENV{qw(SPOOLD_ENQUEUE_TO SPOOLD_INI)};
     return if defined $said && $said eq "$directory\0$ini";
@@ -154,7 +157,8 @@ sub _told {
     return;
 }
 
-# PLACE, or several with QUEUE= before those that are not the default's; the default's is the first.
+# Reads places from PLACE, or from several with QUEUE= before the places of queues other than the default one. The default queue's
+# place comes first.
 sub _from_text {
     my ($text) = @_;
     my (@own, @others);
@@ -171,7 +175,7 @@ sub _from_text {
 sub _name {
     my ($place) = @_;
     Carp::croak('Perl does not store tasks on Redis itself: name the directory that a daemon forwards there (spooler-fallback)')
-        if $place =~ /\Arediss?(?:\+\w+)?:/i;    # which may have a password
+        if $place =~ /\Arediss?(?:\+\w+)?:/i;    # the message leaves out the place, which may have a password
     return $place if $place =~ $address;
     my $path = $place =~ s{\A~(?=/|\z)}{$ENV{HOME} // '~'}er;
     -d $path || -S $path or Carp::croak("there is no spool directory $place: create it as the user of its daemon");
@@ -180,7 +184,7 @@ sub _name {
 
 sub _is_socket { my ($name) = @_; return $name =~ $address || -S $name }
 
-# `spoold config` resolves the ini as the daemon does.
+# Reads places and options from `spoold config`, which resolves the ini as the daemon does.
 sub _from_ini {
     my ($ini) = @_;
     require JSON::PP;
@@ -198,7 +202,7 @@ sub _from_ini {
     my $told = JSON::PP->new->utf8->decode($out);
     @places = @{ $told->{spools} } or Carp::croak("$ini has no spool: expected spooler = /var/spool/app");
     $options = {};
-    for (@{ $told->{options} }) {    # a list if an option was given more than once
+    for (@{ $told->{options} }) {    # a value is a list if the option was given more than once
         my ($name, $value) = @$_;
         next if $not_here{$name};
         if    (!exists $options->{$name}) { $options->{$name} = $value }
@@ -208,7 +212,7 @@ sub _from_ini {
     return;
 }
 
-# Over the control socket of the first spool that has a daemon, or the address to which tasks go.
+# Raises a signal over the control socket of the first spool that has a daemon, or over the address to which tasks go.
 sub _raise {
     my $number = _signal($_[0]);
     require SpoolSocket;
@@ -217,7 +221,7 @@ sub _raise {
         return _raise_at($number, $name) if _is_socket($name);
         opendir my $held, "$name/.spoold" or next;
         for my $control (sort grep { /\Acontrol(?:\.[0-9]+)?\z/ } readdir $held) {
-            my $peer = IO::Socket::UNIX->new(Peer => "$name/.spoold/$control") or next;    # it is dead, or another user's
+            my $peer = IO::Socket::UNIX->new(Peer => "$name/.spoold/$control") or next;    # the daemon is dead, or another user's
             print {$peer} qq({"v":1,"id":1,"verb":"signal","args":{"number":$number}}\n);
             $peer->flush;
             my $answer = <$peer> // next;
@@ -228,7 +232,7 @@ sub _raise {
     Carp::croak("signal $number is not raised: this user reaches no daemon of " . join ', ', map { $_->{spool} } @places);
 }
 
-# As `uwsgi --signal`.
+# Sends a signal to an address, as `uwsgi --signal` does.
 sub _raise_at {
     my ($number, $where) = @_;
     my $peer = SpoolSocket::connection($where, PATIENCE) or Carp::croak("unable to deliver signal $number to node $where");
@@ -247,7 +251,7 @@ sub _signal {
     Carp::croak('a signal number is 0 to 255, got ' . ($number // 'nothing'));
 }
 
-# The interpreter's internal bytes, as uWSGI takes them: UTF-8 of everything that was ever text.
+# Returns the interpreter's internal bytes of a value, as uWSGI takes them: UTF-8 for everything that was ever text.
 sub _bytes {
     my $text = defined $_[0] ? "$_[0]" : '';
     utf8::encode($text) if utf8::is_utf8($text);

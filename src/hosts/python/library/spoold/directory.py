@@ -108,8 +108,8 @@ class Prepared:
             self._fd = -1
 
     def _check(self, packets: Sequence[Packet]) -> None:
-        """Raises Refused if root is to store an id: an id is a link below .spoold, whose owner may exchange that directory at any
-        time."""
+        """Raises Refused if root is to store an id for another user: an id is a link below .spoold, and the owner of .spoold may
+        exchange that directory at any time."""
         if self._owner is not None and any(packet.once is not None for packet in packets):
             raise Refused(
                 errno.EPERM,

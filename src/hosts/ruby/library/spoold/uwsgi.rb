@@ -4,9 +4,10 @@ require 'json'
 require_relative '../spool'
 require_relative '../spool_socket'
 
-# The module UWSGI outside uWSGI: `require 'spoold/uwsgi'`, first in config.ru, under puma or any other server. What it stores, the daemon
-# of SPOOLD_ENQUEUE_TO (a directory, or the address of its socket) or SPOOLD_INI (the ini that spoold runs) runs; what registers is left to that daemon. In a real uWSGI and
-# in a worker of spoold it does nothing. docs/leaving-uwsgi.md explains it.
+# The module UWSGI outside uWSGI: `require 'spoold/uwsgi'`, first in config.ru, under puma or any other server. The daemon of
+# SPOOLD_ENQUEUE_TO (a directory, or the address of its socket) or of SPOOLD_INI (the ini that spoold runs) runs the tasks that
+# are stored here. Registering has no effect here, because that daemon's code registers. In a real uWSGI and in a worker of spoold
+# this file does nothing. docs/leaving-uwsgi.md explains it.
 unless defined?(UWSGI) && UWSGI.respond_to?(:spool)
   module UWSGI
     VERSION = '2.0.31-spoold'
@@ -16,19 +17,19 @@ unless defined?(UWSGI) && UWSGI.respond_to?(:spool)
     HOSTNAME = Socket.gethostname.b
     NUMPROC = 1
     UNTOLD = 'it is not said where tasks go: set the environment variable SPOOLD_ENQUEUE_TO=/var/spool/app, or SPOOLD_INI=/etc/app.ini to the ini that spoold runs'
-    # Options of processes that are not here: code that sees them would hand work to a process that is not there.
+    # Options for kinds of processes that do not exist here: code that sees them would hand work to such a process.
     NOT_HERE = %w[mule mules farm].freeze
-    #: seconds, for the answer of a daemon
+    #: seconds: the longest wait for the answer of a daemon
     PATIENCE = 5
-    #: the end of the year 9999; what is larger is milliseconds
+    #: epoch seconds at the end of the year 9999; larger numbers are refused, because they are probably milliseconds
     LAST_SECOND = 253_402_300_799
     NUMBER = /\A-?[0-9]+(?:\.[0-9]*)?\z/.freeze
     DURATION = /\A(?:[0-9]+(?:\.[0-9]+)?(?:ms|[smhdw]))+\z/.freeze
     UNIT_SECONDS = { 'ms' => 0.001, 's' => 1, 'm' => 60, 'h' => 3600, 'd' => 86_400, 'w' => 604_800 }.freeze
     DATED = /\A(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?(?: ?(Z|UTC|[+-]\d\d(?::?\d\d)?))?)?\z/i.freeze
-    #: of a daemon's socket, that is, and not a path
+    #: the address of a daemon's socket, unlike a path
     ADDRESS = %r{\A(?:@.+|[^/]*:\d+)\z}m.freeze
-    #: a directory, or the address of a daemon
+    #: a place for tasks: a directory, or the address of a daemon
     Place = Struct.new(:name, :sync) do
       def socket? = ADDRESS.match?(name) || File.socket?(name)
     end
@@ -50,7 +51,7 @@ unless defined?(UWSGI) && UWSGI.respond_to?(:spool)
         at &&= seconds_of(at)
         raise "priority must be digits only, got #{priority.inspect}" unless priority.nil? || /\A[0-9]{1,255}\z/.match?(priority)
 
-        # a time that is long past has no meaning in a packet
+        # a time before second 1 means at once, which needs no key
         path = store(place_of(pairs['spooler']), pairs, at: (at if at && at >= 1), priority: priority, body: body)
         task.delete('body') if task['body'].is_a?(String)
         path
@@ -61,7 +62,7 @@ unless defined?(UWSGI) && UWSGI.respond_to?(:spool)
 
       # -- the process
 
-      # Of the server: the process that loaded this before it forked, else the one above.
+      # Returns the pid of the server: of the process that loaded this file before it forked, else of the parent process.
       def masterpid = Process.pid == @loaded_by ? Process.ppid.nonzero? || @loaded_by : @loaded_by
       def worker_id = Process.pid
       def mule_id = 0
@@ -92,7 +93,7 @@ unless defined?(UWSGI) && UWSGI.respond_to?(:spool)
       def add_file_monitor(number, _path) = signal_number(number) && true
       def register_rpc(_name, _function, _arity = 0) = true
 
-      # Over the control socket of the first spool that has a daemon, or the address to which tasks go.
+      # Raises a signal over the control socket of the first spool that has a daemon, or over the address to which tasks go.
       def signal(number, address = nil)
         signal_number(number)
         return raise_at(number, address) if address
@@ -103,7 +104,7 @@ unless defined?(UWSGI) && UWSGI.respond_to?(:spool)
           Dir.glob('control{,.[0-9]*}', base: "#{place.name}/.spoold").sort.each do |name|
             return order("#{place.name}/.spoold", name, number)
           rescue SystemCallError
-            next # it is dead, or another user's
+            next # the daemon is dead, or another user's
           end
         end
         raise "signal #{number} is not raised: this user reaches no daemon of #{places.map(&:name).join(', ')}"
@@ -115,7 +116,7 @@ unless defined?(UWSGI) && UWSGI.respond_to?(:spool)
 
       def respond_to_missing?(*) = false
 
-      # UWSGI::OPT, which is read when it is used.
+      # Defines UWSGI::OPT when it is first used.
       def const_missing(name)
         return super unless name == :OPT
 
@@ -125,7 +126,7 @@ unless defined?(UWSGI) && UWSGI.respond_to?(:spool)
 
       private
 
-      # The path of the task; of a daemon's socket, its address.
+      # Stores a task. Returns the path of its file, or the address of the daemon's socket to which it was sent.
       def store(place, pairs, **options)
         if place.socket?
           SpoolSocket.send_task(pairs.reject { |key, _| key == 'CONTENT_LENGTH' }, place.name, **options)
@@ -137,7 +138,7 @@ unless defined?(UWSGI) && UWSGI.respond_to?(:spool)
         raise e.message
       end
 
-      # As the daemon reads the key `at` (src/formats/protocol/at.ts).
+      # Returns the epoch seconds of the key `at`, as the daemon reads it (src/formats/protocol/at.ts).
       def seconds_of(text)
         is_number = NUMBER.match?(text)
         seconds = is_number ? text.to_f : text.start_with?('+') ? from_now(text[1..]) : dated(text) # rubocop:disable Style/NestedTernaryOperator
@@ -153,7 +154,8 @@ unless defined?(UWSGI) && UWSGI.respond_to?(:spool)
         (Time.now.to_f + text.scan(/([0-9.]+)(ms|[smhdw])/).sum { |amount, unit| amount.to_f * UNIT_SECONDS[unit] }).ceil if DURATION.match?(text)
       end
 
-      # In the zone of this machine, unless it names another.
+      # Returns the epoch seconds of an ISO 8601 date, in the zone of this machine unless the date names one; nil if the text is
+      # not a date.
       def dated(text)
         *numbers, fraction, zone = DATED.match(text)&.captures
         year, month, day, hour, minute, second = numbers.map(&:to_i)
@@ -174,7 +176,8 @@ unless defined?(UWSGI) && UWSGI.respond_to?(:spool)
         "#{zone[0]}#{format('%02d:%02d', hours, minutes)}"
       end
 
-      # A file has the mode 0600, so its daemon has to be its user; root stores for the owner of the spool.
+      # Raises if the daemon is another user: a task file has the mode 0600, so the daemon could not read it. Root stores for the
+      # owner of the spool.
       def check_reader(directory)
         state = "#{directory}/.spoold"
         daemon = File.stat(File.exist?(state) ? state : directory).uid
@@ -187,7 +190,7 @@ unless defined?(UWSGI) && UWSGI.respond_to?(:spool)
         return places.first if name.nil? || name.empty?
 
         found = places.find { |place| [name, File.exist?(name) ? File.realpath(name) : name].include?(place.name) }
-        found ||= places.first if places.first.socket? # its daemon knows its spools
+        found ||= places.first if places.first.socket? # the daemon behind the socket knows its own spools
         found || raise("spooler must be one of #{places.map(&:name).join(', ')}, got #{name.inspect}")
       end
 
@@ -196,7 +199,7 @@ unless defined?(UWSGI) && UWSGI.respond_to?(:spool)
         @places
       end
 
-      # What is said changes in tests.
+      # Reads places and options from the environment, and again if it has changed, as it does in tests.
       def told
         said = ENV.values_at('SPOOLD_ENQUEUE_TO', 'SPOOLD_INI').map { |value| value unless value.to_s.empty? }
         return if @places && @told_by == said
@@ -206,7 +209,8 @@ unless defined?(UWSGI) && UWSGI.respond_to?(:spool)
         @told_by = said
       end
 
-      # PLACE, or several with QUEUE= before those that are not the default's; the default's is the first.
+      # Returns places and options from PLACE, or from several with QUEUE= before the places of queues other than the default one.
+      # The default queue's place comes first.
       def from_text(text)
         named = text.split(',').map { |entry| %r{\A(?:([^=/]*)=)?(.*)\z}m.match(entry.strip).captures }
         own, others = named.partition { |queue, _| [nil, 'default'].include?(queue) }
@@ -226,7 +230,7 @@ unless defined?(UWSGI) && UWSGI.respond_to?(:spool)
         File.realpath(path)
       end
 
-      # `spoold config` resolves the ini as the daemon does.
+      # Returns places and options from `spoold config`, which resolves the ini as the daemon does.
       def from_ini(ini)
         require 'open3'
         program = [*ENV.fetch('PATH', '').split(':'), 'node_modules/.bin'].map { |path| File.join(path, 'spoold') }.find { |file| File.file?(file) && File.executable?(file) }
@@ -242,7 +246,7 @@ unless defined?(UWSGI) && UWSGI.respond_to?(:spool)
         [places, options_of(answer['options'])]
       end
 
-      # An Array if an option was given more than once.
+      # Returns the options as a Hash. A value is an Array if the option was given more than once.
       def options_of(pairs)
         pairs.reject { |name, _| NOT_HERE.include?(name) }.group_by(&:first).transform_values do |all|
           values = all.map(&:last)
@@ -250,7 +254,7 @@ unless defined?(UWSGI) && UWSGI.respond_to?(:spool)
         end
       end
 
-      # As `uwsgi --signal`.
+      # Sends a signal to an address, as `uwsgi --signal` does.
       def raise_at(number, address)
         peer = SpoolSocket.connect(address, PATIENCE)
         peer.write([110, 0, 0, number].pack('C4'))
@@ -267,7 +271,7 @@ unless defined?(UWSGI) && UWSGI.respond_to?(:spool)
 
       def order(directory, name, number)
         File.open(directory) do |held|
-          UNIXSocket.open("/proc/self/fd/#{held.fileno}/#{name}") do |peer| # a path may be longer than an address
+          UNIXSocket.open("/proc/self/fd/#{held.fileno}/#{name}") do |peer| # the spool's path may be too long for an address
             peer.puts(JSON.generate({ v: 1, id: 1, verb: 'signal', args: { number: number } }))
             raise Errno::ETIMEDOUT unless peer.wait_readable(PATIENCE)
 
@@ -278,7 +282,7 @@ unless defined?(UWSGI) && UWSGI.respond_to?(:spool)
         true
       end
 
-      # Check_Type()
+      # Raises TypeError as Ruby's Check_Type() does.
       def check(value, type)
         return value if value.is_a?(type)
 
@@ -293,7 +297,7 @@ unless defined?(UWSGI) && UWSGI.respond_to?(:spool)
     end
   end
 
-  # Module functions, as in uWSGI, so `include UWSGI` includes them.
+  # Makes the functions module functions, as in uWSGI, so that `include UWSGI` includes them.
   UWSGI.singleton_methods(false).each do |name|
     UWSGI.define_method(name) { |*arguments| UWSGI.public_send(name, *arguments) }
     UWSGI.send(:private, name)
