@@ -182,7 +182,7 @@ export function cellsOf<Item>(columns: ReadonlyArray<Cells<Item>>, item: Item, n
   return columns.map(({ cell }) => cell(item, nowMs))
 }
 
-/** The name of a named task; undefined for a dictionary. A copy, because a slice would keep the whole packet in memory. */
+/** Returns the name of a named task; '' for a dictionary. A copy, because a slice would keep the whole packet in memory. */
 export function taskOf({ file: { vars } }: TaskView): string {
   return vars !== undefined && isNamed(vars) ? Buffer.from(taskNameOf(vars) ?? '', 'latin1').toString() : ''
 }
