@@ -18,9 +18,9 @@ export interface ChangeOptions extends SelectionOptions, IniOptions {
 
 /** A command that changes tasks. */
 export interface Action {
-  /** Its name on the command line. */
+  /** The name of the command. */
   readonly command: string
-  /** For people: `remove`, and `removed`. */
+  /** The action for people: `remove`, and `removed`. */
   readonly verb: string
   readonly done: string
   /** The default states if a whole spool is named; running tasks among them are reported and left alone. */

@@ -80,7 +80,7 @@ function makerIn(spool: string): Identity | null {
   return ownerOf(existsSync(path) ? path : dirname(path))
 }
 
-/** Makes missing spools, and makes root the writer of the tasks, for good. Call it once the files that the user named are open. */
+/** Makes missing spools, and makes root the writer of the tasks for good. Call it when the files that the user named are open. */
 export async function becomeWriter(
   { destination: { spooler = [] }, writer }: EnqueueDestination,
   ownProcess: OwnProcess,

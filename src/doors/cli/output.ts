@@ -3,13 +3,13 @@ import { withSeverity } from '../../base/log/output.js'
 import { printableJson, printableLine, printableLines } from '../../base/printable.js'
 import type { Io, Sink, SinkAside } from './io.js'
 
-/** What a command does once its output cannot be written any longer. */
+/** The kind of a command, which decides what the command does once its output cannot be written any longer. */
 type Purpose =
-  /** It only prints: it exits, with 0 if the reader has closed the pipe. */
+  /** A command that only prints exits, with 0 if the reader has closed the pipe. */
   | 'look'
-  /** Its exit code is its answer: it continues without output. */
+  /** A command whose exit code is its answer continues without output. */
   | 'judge'
-  /** It changes something: it continues without output, and exits with a code other than 0. */
+  /** A command that changes something continues without output, and exits with a code other than 0. */
   | 'change'
 
 type Streams = Pick<
@@ -95,7 +95,7 @@ export class Output {
     this.lines([text])
   }
 
-  /** As `line`, several at once. */
+  /** As `line`, for several lines at once. */
   lines(texts: readonly string[]): void {
     if (texts.length > 0) this.#print(texts.map(text => `${printableLine(text)}\n`).join(''))
   }

@@ -19,7 +19,7 @@ import { becomeOnlyOwner, realSpool } from './acting-owner.js'
 import type { CommandContext } from './context.js'
 import { readVersion } from './version.js'
 
-/** What the words of a command line mean: which spools, and which tasks in them. The same for every command. */
+/** The words of a command line name spools, and tasks in them, in the same way for every command. */
 
 /** The flag of commands that find their spools in a configuration. */
 export interface IniOptions {
@@ -28,7 +28,7 @@ export interface IniOptions {
 
 /** A spool that a command is for. */
 export interface Place {
-  /** As it was named, but without user and password: what output calls it. */
+  /** The name for output: as the spool was named, but without user and password. */
   readonly shown: string
   /** Its real path, or its name on Redis. */
   readonly spool: string

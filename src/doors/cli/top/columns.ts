@@ -105,7 +105,7 @@ export interface NameCounts {
   readonly parked: number
   readonly retrying: number
   readonly dead: number
-  /** How many tasks of the name may run at a time; undefined: unknown, or any number. */
+  /** How many tasks of the name may run at a time; undefined if unknown, or if there is no limit. */
   readonly slots: number | undefined
   /** Runs that ended well and otherwise since the daemons started; and the rates of both per second, over five minutes. */
   readonly done: number

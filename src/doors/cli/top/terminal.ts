@@ -53,7 +53,7 @@ export class Terminal {
   #shown: readonly string[] | undefined
   #wanted: readonly string[] | undefined
   #isWriting = false
-  /** On the clock of `performance.now()`. */
+  /** When the last write began, on the clock of `performance.now()`. */
   #writingSince = 0
   #isOpen = false
 
