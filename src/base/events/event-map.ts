@@ -123,7 +123,7 @@ export interface EventMap {
   'schedule-watch-failed': { path: string; error: string }
   /** Schedules that name no time zone count in this one from now on. `why`: where the zone comes from, for people. */
   'schedules-zoned': { zone: string; why: string }
-  /** Several daemons share a spool, and one of them fires the schedules. `isLeading`: true if this daemon does. */
+  /** Of all daemons of a spool, one fires its schedules. `isLeading`: true if this daemon does from now on, false if another does. */
   'schedules-led': { spool: string; isLeading: boolean }
   'schedule-lease-failed': { spool: string; error: string }
   'command-started': { command: string; pid: number }

@@ -190,13 +190,13 @@ const MAX_LINE_CHARS = 8192
 const MAX_OPEN = 1000
 
 /**
- * How spoold's own lines start, with or without a date; a test compares this with every event. Printed lines that start like
- * this are prefixed with their author, so that no handler can forge a line of the daemon.
+ * Matches the beginning of spoold's own lines, with or without a date; a test compares this with every event. Printed lines that
+ * begin like this are prefixed with their author, so that no handler can forge a line of the daemon.
  */
 const OWN_BEGINNING =
   /^(?:.{0,64}? - )?(?:\[(?:spooler|uwsgi)|\*\*\* |\.\.\.|OOOPS |spawned |spoold|spooler (?:1 )?\(pid|sig[a-z0-9/]+ received|killing |cheaping |cheaper hard |worker \d+ lifetime |\[busyness\] |goodbye |drained: |vacuum: |writing pidfile|set(?:gid|uid)\(|set additional|chdir\(|uwsgi socket|-- unavailable|error managing|invalid signal|\^\^\^|could not deliver|you can register|unable to |the (?:reload|spoolers|log) |\d+ (?:lines|tasks?|more) |\S+ was turned away|.*: (?:warning|error): )/i
 
-/** Logs what handlers print, line by line; in a text log, unchanged unless the author is unclear. */
+/** Logs what handlers print, line by line. In a text log the lines are unchanged, unless their author could be mistaken. */
 export class PrintedLines {
   readonly #log: LineLog
   /** The text after the last newline, per author and stream. */

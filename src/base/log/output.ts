@@ -39,7 +39,7 @@ export class LogOutput {
   readonly #encoding: 'utf8' | 'latin1'
   /** The descriptor that children inherit. */
   #fd: number
-  /** The descriptor that we write to. It has the same file. */
+  /** The descriptor that we write to. It leads to the same file. */
   #out: number
   /** The most bytes of a write: any number for a file, which has no reader to wait for. */
   readonly #mostBytes: number

@@ -13,8 +13,8 @@ import type { OwnProcess } from './own-process.js'
 import { isInterrupted } from './signals.js'
 
 /**
- * The identity that a root command takes on, for good, before it acts in a spool. The spool's daemon can then use the files
- * that the command creates, and nothing in another user's directory can trick root. If the directory belongs to root but
+ * Returns the identity that a root command takes on, for good, before it acts in a spool. The spool's daemon can then use the
+ * files that the command creates, and nothing in another user's directory can trick root. If the directory belongs to root but
  * `.spoold` does not, the owner of `.spoold` is the daemon's user.
  *
  * @returns null if this process is not root, or if the spool is root's own, and nobody else can exchange it
@@ -24,7 +24,11 @@ export function ownerOf(spool: string): Identity | null {
   return process.geteuid?.() === 0 && !isRedisAddress(spool) ? lookAt(spool).owner : null
 }
 
-/** The real path of a spool; for root, of one whose owner is clear. @throws SpooldError SPOOL_UNUSABLE; an error of the system */
+/**
+ * Returns the real path of a spool.
+ *
+ * @throws SpooldError SPOOL_UNUSABLE if this is root, and the owner is not clear; an error of the system
+ */
 export function realSpool(path: string): string {
   if (process.geteuid?.() !== 0) return sameDirectory(path, realpathSync.native(path))
   const { path: real, missing } = lookAt(path)
@@ -32,7 +36,7 @@ export function realSpool(path: string): string {
   return sameDirectory(path, real)
 }
 
-/** For `--as`, before anything is looked at. @throws SpooldError USER_UNKNOWN */
+/** Makes root the user of `--as`. Call it before anything is looked at. @throws SpooldError USER_UNKNOWN */
 export async function actAs(user: string, { become }: OwnProcess): Promise<void> {
   const uid = findUser(user)
   if (uid === undefined) throw new SpooldError('USER_UNKNOWN', `--as: user ${user} not found`)
@@ -42,7 +46,7 @@ export async function actAs(user: string, { become }: OwnProcess): Promise<void>
     throw new SpooldError('USER_UNKNOWN', `--as: only root can act as ${user}; this is uid ${own}`)
 }
 
-/** For what root itself does in a spool: it stays the same, whatever its name leads to. The descriptor is to be closed. */
+/** Holds a spool for root: the descriptor, which the caller closes, stays with that spool, whatever its name leads to later. */
 export function holdForRoot(path: string): FoundSpool & { readonly fd: number } {
   return sayingWhatToDo(() => holdSpool(path, STATE_DIRECTORY))
 }
@@ -63,7 +67,7 @@ function sayingWhatToDo<T>(look: () => T): T {
   }
 }
 
-/** What is no spool has been told of as that, and nobody acts there. @throws SpooldError SPOOL_UNUSABLE */
+/** As `ownerOf`, but null in place of an error if the spool has a fault: nobody acts there. @throws SpooldError SPOOL_UNUSABLE */
 function ownerAt({ spool, fault }: Spool): Identity | null {
   try {
     return ownerOf(spool)
@@ -73,20 +77,20 @@ function ownerAt({ spool, fault }: Spool): Identity | null {
   }
 }
 
-/** For whom a command looks at a configuration, and runs what it names. */
+/** The user as whom a command of root looks at a configuration, and runs the code that it names. */
 export interface Looker {
   readonly identity: Identity
   readonly because: string
-  /** What a daemon of this configuration, which names no user, does as root. */
+  /** Set if the configuration names no user: what its daemon, as root, does with this code. */
   readonly danger?: 'refuses' | 'runs it'
 }
 
 /**
- * Root runs nobody's code: it is the user whom the configuration names, else who owns a spool that it runs, else who owns, or can
- * exchange, a file of the code.
+ * Returns the user as whom root looks, because root runs no code of others: the user whom the configuration names, else the owner
+ * of a spool that it runs, else whoever owns, or can exchange, a file of the code.
  *
  * @param code files that are run, in the order in which they count
- * @returns null if this process is not root, or if all of it is root's
+ * @returns null if this process is not root, or if root itself may look: the configuration names root, or all of it is root's
  * @throws SpooldError USER_UNKNOWN
  */
 export function lookerOf({ options, spools }: ResolvedOptions, code: readonly string[]): Looker | null {
@@ -114,7 +118,7 @@ interface Spool {
   readonly fault?: unknown
 }
 
-/** If all of these spools have one owner, root becomes that before anything in them is looked at. */
+/** Makes root the owner of these spools, if they have one owner. Call it before anything in them is looked at. */
 export async function becomeOnlyOwner({ become }: OwnProcess, places: readonly Spool[]): Promise<void> {
   const there = places.filter(({ fault }) => fault === undefined)
   const owners = there.map(({ spool }) => ownerOf(spool))

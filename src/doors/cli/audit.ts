@@ -5,12 +5,12 @@ import type { TaskStore } from '../../engines/task-store.js'
 import { caller } from './caller.js'
 import type { Output } from './output.js'
 
-/** Whoever may act on the command line owns the spool, or is root. */
+/** The role of everybody on the command line: only the owner of the spool and root may act there. */
 const ROLE = 'owner'
 
 /**
- * Writes into the audit of a spool what a command is about to do. Where that is not possible, it is done all the same, with a
- * word about it: tasks must be removable on a full disk.
+ * Writes into the audit of a spool what a command is about to do. If that fails, says so on standard error, and the command goes
+ * on, because tasks must be removable on a full disk.
  */
 export async function audit(
   store: TaskStore,

@@ -18,24 +18,24 @@ export interface ChangeOptions extends SelectionOptions, IniOptions {
 
 /** A command that changes tasks. */
 export interface Action {
-  /** Its name on the command line. */
+  /** The name of the command. */
   readonly command: string
-  /** For people: `remove`, and `removed`. */
+  /** The action for people: `remove`, and `removed`. */
   readonly verb: string
   readonly done: string
   /** The default states if a whole spool is named; running tasks among them are reported and left alone. */
   readonly states: readonly TaskState[]
-  /** Whether it also applies to dead letters, if they are selected. */
+  /** True if the action also applies to dead letters, if they are selected. */
   readonly isForDead: boolean
   /** The spool that the tasks are moved to, for output; undefined if they stay. */
   readonly target?: string
-  /** Called once before the first change, with the identity that makes the changes. @param isDry nothing is to be changed */
+  /** Called once before the first change, with the identity that makes the changes. @param isDry true if nothing is changed */
   prepare?(isDry: boolean): Promise<void>
-  /** So many go on at the same time, begun in order; one unless given. */
+  /** How many tasks are changed at the same time, begun in order; one unless given. */
   readonly atOnce?: number
-  /** What was done is summed up in the end. */
+  /** True if the results are summed up in the end. */
   readonly isSummedUp?: boolean
-  /** It ends tasks that run, which may take long: several go on at the same time. */
+  /** True if the action ends tasks that run, which may take long, so that several are ended at the same time. */
   readonly endsRuns?: boolean
   act(store: TaskStore, task: TaskView, say: (text: string) => void): Changed | Promise<Changed>
 }
@@ -52,7 +52,7 @@ export class ChangeReport {
   #exitCode = 0
   #count = 0
   readonly #results = new Map<Result['kind'], number>()
-  /** Of tasks. */
+  /** The number of tasks that will be looked at. */
   #expected = 0
   #looked = 0
   #begun = 0
@@ -65,7 +65,7 @@ export class ChangeReport {
     this.#progress = new Progress(output, 'task', options.quiet !== true)
   }
 
-  /** So many more will be looked at. */
+  /** Announces more tasks to look at. */
   expect(count: number): void {
     this.#expected += count
     this.#progress.expect(count)
@@ -84,12 +84,12 @@ export class ChangeReport {
     this.#progress.step()
   }
 
-  /** One that was looked at is being changed. */
+  /** Call it when a task that was looked at is about to be changed. */
   begun(): void {
     this.#begun++
   }
 
-  /** How far it has come: `636 of 5,000 removed`; of those that filters select, nobody knows how many there will be. */
+  /** Returns how far the command has come: `636 of 5,000 removed`. How many tasks the filters select is known only at the end. */
   tally(): string {
     const { done } = this.#action
     const changed = countText(this.#countOf('done'))
@@ -104,7 +104,7 @@ export class ChangeReport {
     ].join('; ')
   }
 
-  /** @param spool what output calls it */
+  /** @param spool its name in the output */
   add(spool: string, ref: Ref, result: Result): void {
     this.#count++
     this.#results.set(result.kind, this.#countOf(result.kind) + 1)
@@ -127,7 +127,7 @@ export class ChangeReport {
     }
   }
 
-  /** Something on the way, for people. */
+  /** Tells people what happens on the way. */
   say(text: string): void {
     if (this.#options.quiet !== true) this.#output.complain(text)
   }

@@ -22,7 +22,7 @@ const FILTERS: readonly Flag[] = [
 
 export const INI: Flag = ['--ini <file>', 'the configuration that names the spools']
 export const CONTROL: Flag = ['--control <path>', 'ask the daemon at this socket of spooler-control']
-/** Of every command that acts in spools. */
+/** The flag of every command that acts in spools. */
 export const AS: Flag = ['--as <user>', 'for root: act as this user, instead of as the owner of the spool']
 export const AS_JSON_LINES: Flag = ['--json', 'one JSON object per line']
 
@@ -105,7 +105,7 @@ export const SIMULATION: readonly Flag[] = [
   ['--csv', 'one line per algorithm and second'],
 ]
 
-/** A command that changes tasks; all of these select tasks with the same arguments and flags. */
+/** Returns the row of a command that changes tasks. All of these select tasks with the same arguments and flags. */
 export const change = (
   row: Pick<Command, 'name' | 'summary' | 'load'>,
   ...flags: readonly Flag[]
@@ -125,7 +125,7 @@ export const change = (
   ],
 })
 
-/** Of `enqueue`. */
+/** The flags of `enqueue`. */
 export const NEW_TASKS: readonly Flag[] = [
   ['--spooler <spool>', 'the spool: a directory, or an address on Redis'],
   ['--ini <file>', 'the first spooler of this configuration'],
@@ -138,7 +138,7 @@ export const NEW_TASKS: readonly Flag[] = [
   ['--quiet', 'print no path on success'],
 ]
 
-/** Of `token`. */
+/** The flags of `token`. */
 export const NEW_TOKEN: readonly Flag[] = [
   ['--name <name>', 'whose it is, as the audit says', 'required'],
   ['--role <role>', 'viewer, operator or admin', 'required'],

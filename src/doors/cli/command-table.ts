@@ -23,7 +23,7 @@ const SPOOLS = {
 } as const
 const tasks = () => import('./commands/tasks.js')
 
-// Longer than others: one row per command.
+// One row per command, so this table is long.
 const ROWS: readonly Command[] = [
   {
     name: 'check',
@@ -303,7 +303,7 @@ const ROWS: readonly Command[] = [
   },
 ]
 
-/** docs/commands.md describes each. */
+/** All commands. docs/commands.md describes each. */
 export const COMMANDS: readonly Command[] = ROWS.map(row =>
   row.actsForNobody === true ? row : { ...row, flags: [...row.flags, AS] },
 )

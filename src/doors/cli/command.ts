@@ -19,9 +19,9 @@ export interface Command {
   readonly args: string
   readonly argsHelp?: string
   readonly flags: readonly Flag[]
-  /** The command also accepts the configuration's options as flags. */
+  /** True if the command also accepts the configuration's options as flags. */
   readonly takesConfiguration?: true
-  /** It looks at configurations, for the user that these name, or at nothing: it takes no `--as`. */
+  /** True if the command takes no `--as`: it looks at configurations, as the user that these name, or acts in no spool. */
   readonly actsForNobody?: true
   /** Loads the command on demand, so that commands that scripts call often start without the daemon's libraries. */
   load(): Promise<Runnable['run']>

@@ -12,15 +12,15 @@ import type { Place } from './places.js'
 export interface LiveDaemon {
   /** The path of a control socket. */
   readonly path: string
-  /** The spool in which it was found. */
+  /** The spool in which the daemon was found. */
   readonly place: Place
   readonly facts: DaemonFacts
 }
 
 export interface FoundDaemons {
-  /** Each once, however many of the spools it runs. */
+  /** Each daemon once, however many of the spools it runs. */
   readonly daemons: readonly LiveDaemon[]
-  /** Spools of which no daemon answers, and why. */
+  /** The spools whose daemons do not answer, and why. */
   readonly silent: ReadonlyArray<{ readonly place: Place; readonly because: string }>
 }
 
@@ -49,7 +49,7 @@ export async function findDaemons(places: readonly Place[]): Promise<FoundDaemon
   return { daemons: [...daemons.values()], silent }
 }
 
-/** The machines with daemons of a spool on a server. */
+/** Returns the machines with daemons of a spool on a server. */
 async function hostsOf(spool: string): Promise<string[]> {
   const members = (await openEngine(spool).members?.()) ?? []
   return [...new Set(members.filter(({ isDaemon }) => isDaemon).map(({ host }) => host))]
@@ -66,9 +66,10 @@ async function factsAt(path: string): Promise<DaemonFacts> {
 }
 
 /**
- * Does anybody run the tasks of a directory, as far as this user sees it? @param spool its real path
+ * True if anybody runs the tasks of a directory, as far as this user sees it.
  *
- * @returns undefined: it is closed to this user, or a daemon of another host has been there
+ * @param spool its real path
+ * @returns undefined if the directory, or a socket in it, is closed to this user, or if a daemon of another host has been there
  */
 export async function hasDaemon(spool: string): Promise<boolean | undefined> {
   let sockets: readonly string[]
@@ -84,7 +85,7 @@ export async function hasDaemon(spool: string): Promise<boolean | undefined> {
   return faults.some(fault => fault !== 'ECONNREFUSED') || sockets.some(isElsewhere) ? undefined : false
 }
 
-/** Why nobody listens there; undefined: somebody does. */
+/** Returns why nobody listens at a socket; undefined if somebody does. */
 function faultOf(path: string): Promise<string | undefined> {
   const socket = connect(path)
   return new Promise<string | undefined>(resolve => {

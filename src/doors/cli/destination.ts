@@ -25,14 +25,14 @@ export interface EnqueueDestination {
   /** The configuration of a daemon that does not enter priority directories; undefined if no such daemon is known. */
   readonly unordered?: string
   /**
-   * The identity that root takes on to store tasks; null: none.
+   * Returns the identity that root takes on to store tasks; null if this process keeps its own.
    *
    * @param named the spool that the tasks themselves name
    */
   writer(named?: string): Identity | null
 }
 
-/** @throws SpooldError USAGE, USER_UNKNOWN */
+/** Returns the destination that the flags name. @throws SpooldError USAGE, USER_UNKNOWN */
 export function destinationOf(
   { spooler, ini, socket }: DestinationOptions,
   context: CommandContext,
@@ -52,7 +52,7 @@ function destinationOfIni(file: string, context: CommandContext): EnqueueDestina
   const isUnordered = spools.every(spool => !spool.isExternal && spool.options.spoolerOrdered === false)
   const destination = {
     spooler: spools.map(spool => addressOf(spool)),
-    sync: spools.some(spool => spool.options.spoolerSync), // which spool a task goes to is known only when it is read
+    sync: spools.some(spool => spool.options.spoolerSync), // the spool of a task is known only when the task is read
   }
   const writer = (named?: string) => {
     const spool = named ?? (first && addressOf(first))
@@ -80,7 +80,7 @@ function makerIn(spool: string): Identity | null {
   return ownerOf(existsSync(path) ? path : dirname(path))
 }
 
-/** Call it once the files that the user named are open: the identity changes for good. */
+/** Makes missing spools, and makes root the writer of the tasks for good. Call it when the files that the user named are open. */
 export async function becomeWriter(
   { destination: { spooler = [] }, writer }: EnqueueDestination,
   ownProcess: OwnProcess,

@@ -10,7 +10,7 @@ import { Progress } from './progress.js'
 import { countText } from './render.js'
 import { openInput, type Pair } from './task-input.js'
 
-/** What is stored, and where. */
+/** The tasks to store, and where. */
 export interface EnqueueWork {
   /** Added to every task. */
   readonly pairs: readonly Pair[]
@@ -24,14 +24,14 @@ export interface EnqueueWork {
   warn(pairs: readonly Pair[]): void
 }
 
-/** Tasks per sync. */
+/** The number of tasks per sync. */
 const CHUNK = 1000
 
 /**
  * Stores the tasks of a JSON input in chunks, and prints their paths. An id becomes the prefix of each task's id, so that an
  * interrupted run can be repeated without duplicates.
  *
- * @param file `-`: standard input
+ * @param file `-` is standard input
  * @throws SpooldError at the first line that cannot be stored; the message says how many tasks were stored
  */
 export async function enqueueLines(work: EnqueueWork, file: string): Promise<void> {
@@ -50,7 +50,7 @@ export async function enqueueLines(work: EnqueueWork, file: string): Promise<voi
     try {
       for (const task of chunk) addTask(batch, task, work)
     } catch (error) {
-      failed = { error } // those before the faulty line are stored
+      failed = { error } // the tasks before the faulty line are stored
     }
     inHand = batch.size
     const { paths, failure } = inHand === 0 ? NOTHING : await spoolAll(batch)
@@ -74,7 +74,7 @@ export async function enqueueLines(work: EnqueueWork, file: string): Promise<voi
 
 const NOTHING = { paths: [], failure: undefined }
 
-/** Tasks that are stored with one sync, and why there are no more of them. */
+/** The tasks that are stored with one sync, and the error that ended the input after them. */
 interface Chunk {
   readonly tasks: readonly JsonTask[]
   readonly fault?: { readonly error: unknown }

@@ -5,7 +5,7 @@ import { EX_IOERR } from './output.js'
 export const EX_USAGE = 64
 const EX_TEMPFAIL = 75
 
-/** Transient failures. */
+/** The errors of the system that may pass. */
 const PASSING = new Set([
   'EAGAIN',
   'EBUSY',
@@ -19,7 +19,7 @@ const PASSING = new Set([
 ])
 
 /**
- * The exit code of a failed command: 64 for wrong usage, 74 if its output could not be written, 75 if a retry may
+ * Returns the exit code of a failed command: 64 for wrong usage, 74 if its output could not be written, 75 if a retry may
  * succeed, 1 for everything else.
  */
 export function commandExitCode(error: unknown): number {
@@ -52,7 +52,7 @@ export function commandExitCode(error: unknown): number {
   }
 }
 
-/** What a server said is no bug of ours either. */
+/** Turns an error of Redis or its client into a SpooldError, because it is no bug of ours; returns any other error unchanged. */
 export async function ofServer(thrown: unknown): Promise<unknown> {
   if (thrown instanceof SpooldError) return thrown
   const { serverFault } = await import('../../engines/redis/store-failure.js')

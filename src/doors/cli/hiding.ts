@@ -7,12 +7,16 @@ import type { Output } from './output.js'
 
 /** Prints the tasks of one spool. */
 export interface Printer {
-  /** Returns false if it wants no more. */
+  /** Returns false if the printer takes no more tasks. */
   add(task: TaskView): boolean
   end(): void
 }
 
-/** What a command hides in a spool. Why that may be everything is one line on standard error. @param shown as the spool was named */
+/**
+ * Returns what a command hides in a spool. If that is everything, one line on standard error says why.
+ *
+ * @param shown the spool as it was named
+ */
 export async function hideOf(store: TaskStore, shown: string, output: Output): Promise<Hide> {
   const hide = await store.hide()
   if (hide.isEverything)
@@ -23,7 +27,7 @@ export async function hideOf(store: TaskStore, shown: string, output: Output): P
   return hide
 }
 
-/** Prints the tasks of a spool without what its daemon hides. */
+/** Returns a printer that prints tasks without what their daemon hides. */
 export function hiding(hide: Hide, printer: Pick<Printer, 'add'>): Pick<Printer, 'add'> {
   const sight = ownersSight(hide)
   return { add: task => printer.add(seenTask(task, sight)) }

@@ -10,11 +10,10 @@ import type { Place } from './places.js'
 type Context = Pick<CommandContext, 'output' | 'ownProcess' | 'interruption'>
 
 /**
- * Acts in each of these spools, as its owner. One that cannot be used is named, with the reason, and the others have their
- * turn.
+ * Acts in each of these spools, as its owner. A spool that cannot be used is reported, with the reason, and the others follow.
  *
  * @param act its result is the exit code for this spool
- * @param tally of a command that changes something: what it says of itself, if a signal ends it, of so many spools
+ * @param tally for a command that changes something: returns what it says if a signal ends it, given how many spools are done
  * @returns the highest exit code
  */
 export async function inEachSpool(
@@ -56,7 +55,7 @@ export async function codeFor(
   }
 }
 
-/** For people, and the exit code. @throws what is no matter of this one spool, and bugs of ours */
+/** Returns the error as text, and the exit code. @throws errors that do not concern this one spool, and bugs of ours */
 export async function refusalOf(
   thrown: unknown,
   { shown }: Pick<Place, 'shown'>,

@@ -2,16 +2,17 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Output } from './output.js'
 import type { Ending, Signals } from './signals.js'
 
-/** What is in hand by then is given up: a command ends within a second of the signal. */
+/** This long after the first signal, a command gives up what it has in hand, so that it ends within a second of the signal. */
 const MERCY_MS = 700
-/** For the last words, where standard error leads to a reader that takes nothing. */
+/** The time for the last words if the reader of standard error takes nothing. */
 const LAST_WORDS_MS = 100
-/** A terminal and the process that started this one may both pass on one signal; what comes later is meant as a second. */
+/** A signal within this time is the first one again: a terminal and the process that started this one may both pass it on. */
 const SAME_SIGNAL_MS = 250
 
 /**
- * How INT, TERM, HUP and a closed terminal end a command. While it only looks, they do so by themselves, at once. One that changes much heeds
- * them: the first ends it after what it has in hand, and it says how far it came; a second ends it at once.
+ * The way in which INT, TERM, HUP and a closed terminal end a command. A command that only looks does not heed them, so they end
+ * it at once. A command that changes much heeds them: the first ends it after what it has in hand, and it says how far it came;
+ * a second ends it at once.
  */
 export class Interruption {
   readonly #signals: Signals
@@ -29,9 +30,9 @@ export class Interruption {
   }
 
   /**
-   * Call it before the first change.
+   * Makes the command heed signals. Call it before the first change.
    *
-   * @param tally how much is done, for people: `636 of 5,000 removed`
+   * @param tally returns how much is done, for people: `636 of 5,000 removed`
    */
   heed(tally: () => string): void {
     this.#tally = tally
@@ -41,12 +42,12 @@ export class Interruption {
     this.#stopHearing = this.#signals.hear(signal => this.#heard(signal))
   }
 
-  /** Aborted by the first signal; never, if none is heeded. */
+  /** Aborted by the first signal; never aborted if the command does not heed signals. */
   get signal(): AbortSignal {
     return this.#controller.signal
   }
 
-  /** Call it when the command has returned, and its output is to be whole. @returns its exit code, unless a signal has come */
+  /** Waits until the output is whole. Call it when the command has returned. @returns its exit code, unless a signal has come */
   async ended(own: number): Promise<number> {
     if (this.#first !== undefined && !this.#hasSaid) this.#output.complain(this.#lastWords())
     this.#output.clearStatus()

@@ -13,7 +13,7 @@ import { PROCESS_SIGNALS, type Signals } from './signals.js'
 export interface Io {
   readonly stdout: Sink
   readonly stderr: Sink
-  /** The same without blocking this thread. Absent: writes never block for long. */
+  /** The same sinks, without blocking this thread. Absent if writes never block for long. */
   readonly stdoutAside?: SinkAside
   readonly stderrAside?: SinkAside
   /** Opens standard input. A command that does not call it leaves standard input untouched. */
@@ -24,7 +24,7 @@ export interface Io {
   readonly isWatched: boolean
   /** True if standard output is a terminal. */
   readonly isPrintedToTerminal?: boolean
-  /** Standard output. */
+  /** Returns the abilities of standard output. */
   screen(): Screen
   readonly env: Readonly<Record<string, string | undefined>>
   readonly ownProcess: OwnProcess

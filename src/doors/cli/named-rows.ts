@@ -26,8 +26,8 @@ const STATUS = {
 } as const satisfies Record<TaskState, number>
 
 /**
- * A named task in the shape that `schedule` returns. Only its registry knows the limit; and arguments in a body that was not
- * read, or that are invalid, are unknown.
+ * Returns a named task in the shape that `schedule` returns. The limit of retries is null, because only the task's registry knows
+ * it. Arguments are null if they are invalid, or in a body that was not read.
  *
  * @returns undefined for a dictionary
  */

@@ -93,7 +93,7 @@ function arityOf(name: string): Arity | undefined {
   return uwsgiArity(name)
 }
 
-/** The options of a command line that uWSGI knows but spoold does not define. */
+/** Returns the options of a command line that uWSGI knows but spoold does not define. */
 function otherNames(argv: readonly string[]): string[] {
   const end = argv.indexOf('--')
   const names = argv.slice(0, end < 0 ? argv.length : end).flatMap(arg => /^--([^=]+)/.exec(arg)?.[1] ?? [])
@@ -119,7 +119,7 @@ export function completeAbbreviations(argv: readonly string[]): string[] {
   return spelt
 }
 
-/** @param rest the arguments after it; a value is removed from it */
+/** Returns an option with its full name. @param rest the arguments behind the option; its value is removed from them */
 function spellName(arg: string, rest: string[]): string {
   const [, given = '', value] = /^--([^=]*)(?:=(.*))?$/s.exec(arg) ?? []
   const name = arityOf(given) === undefined ? completeName(given) : given
@@ -153,7 +153,7 @@ function spell(name: string, value: string | undefined, rest: string[]): string 
   return taken === undefined ? `--${name}` : `--${name}=${taken}`
 }
 
-/** As in getopt_long(3), a separate word after an option with an optional value is not its value, but an ini file. */
+/** Refuses a word that is meant as an optional value. As in getopt_long(3), a separate word is not the value, but an ini file. */
 function refuseBehindBlank(name: string, word: string): void {
   if (/^$|^-|[./]/.test(word) || existsSync(word.replace(/:[^:]*$/, '')) || existsSync(word)) return
   throw new SpooldError('USAGE', `${word}: no such file; a value of ${name} is written --${name}=${word}`)
@@ -162,10 +162,10 @@ function refuseBehindBlank(name: string, word: string): void {
 const MOST_NAMED = 8
 
 /**
- * The only name with this prefix: among all that uWSGI knows or, failing that, among ours.
+ * Returns the only name with this prefix: among all that uWSGI knows or, failing that, among ours.
  *
- * @returns undefined if none has it
- * @throws SpooldError USAGE if it fits several
+ * @returns undefined if no name has the prefix
+ * @throws SpooldError USAGE if several names have it
  */
 function completeName(given: string): string | undefined {
   if (given === '') return undefined

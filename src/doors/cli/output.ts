@@ -3,13 +3,13 @@ import { withSeverity } from '../../base/log/output.js'
 import { printableJson, printableLine, printableLines } from '../../base/printable.js'
 import type { Io, Sink, SinkAside } from './io.js'
 
-/** What a command does once its output cannot be written any longer. */
+/** The kind of a command, which decides what the command does once its output cannot be written any longer. */
 type Purpose =
-  /** It only prints: it exits, with 0 if the reader has closed the pipe. */
+  /** A command that only prints exits, with 0 if the reader has closed the pipe. */
   | 'look'
-  /** Its exit code is its answer: it continues without output. */
+  /** A command whose exit code is its answer continues without output. */
   | 'judge'
-  /** It changes something: it continues without output, and exits with a code other than 0. */
+  /** A command that changes something continues without output, and exits with a code other than 0. */
   | 'change'
 
 type Streams = Pick<
@@ -27,10 +27,10 @@ export class ReaderGone extends Error {
   override readonly name = 'ReaderGone'
 }
 
-/** So much may wait to be printed aside. */
+/** Once more characters than this wait to be printed aside, a command waits for `room`. */
 const MOST_WAITING_CHARS = 64 * 1024
 
-/** Something to be printed aside, in its turn. */
+/** A text that is to be printed aside, in its turn. */
 interface Piece {
   readonly isError: boolean
   text: string
@@ -40,22 +40,22 @@ interface Piece {
  * Standard output and standard error of a command. A write blocks until the reader has taken it, so that no output is cut
  * off at exit, and none piles up in memory.
  *
- * A command that heeds signals prints aside: a write that is blocked must not keep it from hearing them. It waits for `room`
- * instead.
+ * A command that heeds signals prints aside, because a blocked write would keep it from hearing them. Such a command waits for
+ * `room` instead.
  */
 export class Output {
-  /** A command that does not set it counts as one that changes something. */
+  /** The purpose of the command. A command that does not set it counts as one that changes something. */
   purpose: Purpose = 'change'
   readonly #stdout: Sink
   readonly #stderr: Sink
   readonly #stdoutAside: SinkAside
   readonly #stderrAside: SinkAside
   readonly #isJournal: boolean
-  /** A status can be shown. */
+  /** True if a status can be shown. */
   readonly isWatched: boolean
   readonly #isPrintedToTerminal: boolean
   #hasStatus = false
-  /** Since the last status. */
+  /** True if anything was printed since the last status. */
   #hasPrinted = false
   #fault: unknown
   #isAside = false
@@ -63,7 +63,7 @@ export class Output {
   #waiting: Piece[] = []
   #waitingChars = 0
   #printing: Promise<void> | undefined
-  /** A piece is with the reader, who has not taken all of it. */
+  /** True while the reader has not taken all of a piece. */
   isStuck = false
 
   constructor({
@@ -85,8 +85,8 @@ export class Output {
   }
 
   /**
-   * Prints one line. As everything that leaves through here, it is escaped: no name, value or error gives the terminal an order, or
-   * begins a line of its own.
+   * Prints one line. It is escaped, as everything that is printed here, so that no name, value or error gives the terminal an
+   * order, or begins a line of its own.
    *
    * @throws ReaderGone for `look`, if the reader has gone
    * @throws SpooldError OUTPUT_FAILED for `look`, if the output cannot be written for another reason
@@ -95,17 +95,17 @@ export class Output {
     this.lines([text])
   }
 
-  /** As `line`, several at once. */
+  /** As `line`, for several lines at once. */
   lines(texts: readonly string[]): void {
     if (texts.length > 0) this.#print(texts.map(text => `${printableLine(text)}\n`).join(''))
   }
 
-  /** A text that may have several lines of its own: all but the first are indented, so that none passes for one of ours. */
+  /** Prints a text of any number of lines. All but the first are indented, so that none passes for a line of ours. */
   paragraph(text: string): void {
     this.#print(`${printableLines(text)}\n`)
   }
 
-  /** A text of ours with its newlines, such as a help. */
+  /** Prints a text of ours with its newlines, such as a help. */
   page(text: string): void {
     this.#print(text.split('\n').map(printableLine).join('\n'))
   }
@@ -116,12 +116,12 @@ export class Output {
     this.#writeQuietly(text.split('\n').map(printableLine).join('\n'))
   }
 
-  /** One line, unless it is indented. */
+  /** Prints a value as JSON, in one line unless it is indented. */
   json(value: unknown, indent?: number): void {
     this.#print(`${printableJson(JSON.stringify(value, null, indent))}\n`)
   }
 
-  /** A line of a table, which has escaped its cells before it painted them. */
+  /** Prints a line of a table, which has escaped its cells before it painted them. */
   painted(line: string): void {
     this.#print(`${line}\n`)
   }
@@ -141,13 +141,13 @@ export class Output {
     }
   }
 
-  /** From now on, what is printed waits its turn, and nothing here blocks. @param hungUp called if the terminal is closed */
+  /** From now on, every text waits for its turn, and nothing here blocks. @param hungUp called if the terminal is closed */
   printAside(hungUp: () => void): void {
     this.#isAside = true
     this.#hungUp = hungUp
   }
 
-  /** Resolves when more may be printed aside; undefined: now. */
+  /** Resolves when more may be printed aside; undefined if that is now. */
   room(): Promise<void> | undefined {
     return this.#waitingChars > MOST_WAITING_CHARS ? this.flushed() : undefined
   }
@@ -157,7 +157,7 @@ export class Output {
     while (this.#printing !== undefined) await this.#printing
   }
 
-  /** As `complain`, past what waits. */
+  /** As `complain`, but before the texts that wait for their turn. */
   complainPast(text: string): Promise<void> {
     return this.#stderrAside(this.#complaint(printableLine(text))).catch(() => {})
   }
@@ -187,7 +187,7 @@ export class Output {
       else if (this.#fault === undefined) await this.#stdoutAside(text)
     } catch (error) {
       this.#fault = error
-      // the shell of a closed terminal gets the signal, and need not pass it on
+      // the terminal is closed: its shell gets the signal, and need not pass it on
       if (this.#isPrintedToTerminal && errnoOf(error) === 'EIO') return this.#hungUp()
       this.#failed(error)
     }
@@ -208,13 +208,13 @@ export class Output {
     this.#writeQuietly(this.#complaint(safe))
   }
 
-  /** @param safe escaped */
+  /** @param safe the escaped text */
   #complaint(safe: string): string {
     const line = `spoold: ${safe}\n`
     return this.#isJournal ? withSeverity(3, line) : line
   }
 
-  /** Shows a line on the terminal until something else is written there. Lines that run past show enough. */
+  /** Shows a line on the terminal until something else is written there; none while printed lines run past and show enough. */
   status(text: string): void {
     const isBusy = this.#hasPrinted
     this.#hasPrinted = false
@@ -236,7 +236,7 @@ export class Output {
     } catch {}
   }
 
-  /** The exit code of a command that would exit with `own`. 0 means that everything was done and printed. */
+  /** Returns the exit code of a command that would exit with `own`. 0 means that everything was done and printed. */
   exitCode(own: number): number {
     this.clearStatus()
     if (own !== 0 || this.#fault === undefined) return own

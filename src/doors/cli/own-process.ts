@@ -5,7 +5,7 @@ import { isInterrupted, PROCESS_SIGNALS } from './signals.js'
 // Every command line begins here, so modules that only a change of identity needs are loaded on demand.
 /** Operations on the command's own process. Tests replace them. */
 export interface OwnProcess {
-  /** The part of the command that this process carries out; undefined: all of it. */
+  /** The part of the command that this process carries out; undefined for all of it. */
   readonly part: string | undefined
   /** Takes on an identity for good. */
   become(identity: Identity): Promise<void>
@@ -20,7 +20,7 @@ export interface OwnProcess {
 /** Set in the environment of a process that carries out one part of its command. */
 const PART = '_SPOOLD_PART'
 
-/** Call it once: it removes the variable, so that programs started by the command do not inherit it. */
+/** Returns the own process. Call it once: it removes the variable, so that programs started by the command do not inherit it. */
 export function takeOwnProcess(): OwnProcess {
   const part = process.env[PART]
   delete process.env[PART]

@@ -19,7 +19,7 @@ import type { CommandContext } from './context.js'
 import { ofServer } from './exit-code.js'
 import { readVersion } from './version.js'
 
-/** What the words of a command line mean: which spools, and which tasks in them. The same for every command. */
+/** The words of a command line name spools, and tasks in them, in the same way for every command. */
 
 /** The flag of commands that find their spools in a configuration. */
 export interface IniOptions {
@@ -28,21 +28,21 @@ export interface IniOptions {
 
 /** A spool that a command is for. */
 export interface Place {
-  /** As it was named, but without user and password: what output calls it. */
+  /** The name for output: as the spool was named, but without user and password. */
   readonly shown: string
   /** Its real path, or its name on Redis. */
   readonly spool: string
-  /** Why it is none. */
+  /** Why the place is no spool. */
   readonly fault?: SpooldError
 }
 
 type Told = Pick<CommandContext, 'output' | 'ownProcess'>
 
 /**
- * A configuration, of which a command wants the spools, or the sockets. What else is wrong in it is the daemon's concern, and
- * one line on standard error.
+ * Reads a configuration for its spools or its sockets. Other errors in it concern only the daemon: one line on standard error
+ * tells of them.
  *
- * @throws SpooldError CONFIG_INVALID if it has none
+ * @throws SpooldError CONFIG_INVALID if the configuration names no spool, or no socket
  */
 export function readIni(
   file: string,
@@ -67,13 +67,13 @@ export function readIni(
   return resolved
 }
 
-/** The daemon of this configuration becomes its user. */
+/** Makes this process ask daemons of the configuration's user, because its daemon becomes that user. */
 function believeUserOf({ uid }: { readonly uid: string | null }): void {
   const user = uid === null ? undefined : findUser(uid)
   if (user !== undefined) believeDaemonsOf(user)
 }
 
-/** The spools of a configuration, each once; those that other daemons run are the last. @throws SpooldError CONFIG_INVALID */
+/** Returns the spools of a configuration, each once; those of other daemons come last. @throws SpooldError CONFIG_INVALID */
 function spoolsIn(file: string, told: Told): Place[] {
   const { spools, options } = readIni(file, told)
   const own = spools.filter(({ isExternal }) => !isExternal)
@@ -83,8 +83,8 @@ function spoolsIn(file: string, told: Told): Place[] {
 }
 
 /**
- * The spools that a command is for, each once: those that are named or, if none is, those of `--ini`. One that is none has a
- * fault.
+ * Returns the spools that a command is for, each once: those that are named or, if none is, those of `--ini`. A place that is no
+ * spool has a fault.
  *
  * @throws SpooldError USAGE, CONFIG_INVALID, ADDRESS_INVALID
  */
@@ -94,14 +94,14 @@ export function spoolsOf(words: readonly string[], { ini }: IniOptions, told: To
   return spoolsIn(ini, told)
 }
 
-/** However often a spool is named, and by whatever path. */
+/** Returns each spool once, however often and by whatever path it is named. */
 export function distinct(places: readonly Place[]): Place[] {
   const bySpool = new Map<string, Place>()
   for (const place of places) if (!bySpool.has(place.spool)) bySpool.set(place.spool, place)
   return [...bySpool.values()]
 }
 
-/** The spool that a word names. @throws SpooldError ADDRESS_INVALID; USAGE for a part of a spool */
+/** Returns the spool that a word names. @throws SpooldError ADDRESS_INVALID; USAGE for a part of a spool */
 export function placeAt(word: string): Place {
   if (isRedisAddress(word)) {
     const spool = nameOfRedis(word)
@@ -122,7 +122,7 @@ export function placeAt(word: string): Place {
   )
 }
 
-/** Why a spool cannot be listed. */
+/** Returns why a spool cannot be listed. */
 export function unlisted(directory: string, error: unknown): SpooldError {
   if (error instanceof SpooldError) return error
   if (errnoOf(error) === 'ENOTDIR') return notDirectory(directory)
@@ -140,7 +140,7 @@ function notDirectory(word: string): SpooldError {
   )
 }
 
-/** Does a word name a whole spool? With --ini, a bare word is the name of a task. */
+/** True if a word names a whole spool. With --ini, a bare word is the name of a task. */
 export function isSpool(word: string, { ini }: IniOptions): boolean {
   if (ini !== undefined && !word.includes('/')) return false
   if (!isRedisAddress(word)) return isDirectory(word)
@@ -156,37 +156,37 @@ export function isSpool(word: string, { ini }: IniOptions): boolean {
 export interface NamedTask extends Found {
   readonly word: string
   readonly place: Place
-  /** Where it was found. */
+  /** The store in which the task was found. */
   readonly store: TaskStore
 }
 
-/** What a word names, and is nowhere. */
+/** A word whose task is in no spool. */
 export interface GoneTask {
   readonly word: string
   readonly how: 'gone'
-  /** The spools where it may have been; none: the word leads to no spool. */
+  /** The spools where the task may have been; empty if the word leads to no spool. */
   readonly sought: readonly SoughtIn[]
 }
 
 interface SoughtIn extends Sought {
   readonly place: Place
-  /** What was stored under that id. */
+  /** The task that was stored under the id. */
   readonly stored?: Ref
 }
 
 interface TasksOptions extends IniOptions {
-  /** Daemons are asked what they have parked. */
+  /** True if daemons are asked which tasks they have parked. */
   readonly asksDaemons?: boolean
 }
 
 /**
- * The tasks that words name, by their files, their names or their ids; the same for looking, changing and waiting. Every spool
- * in which a task may be is looked into, and one that is away hides none of the others. A word means several tasks if several
- * have its name.
+ * Returns the tasks that words name, by their files, their names or their ids; the same for looking, changing and waiting. Looks
+ * into every spool in which a task may be; a spool that is away does not hide the others. A word means all tasks that have its
+ * name.
  *
- * If all of the spools have one owner, root becomes that first.
+ * If all of the spools have one owner, root becomes that owner first.
  *
- * @param fault hears of words that cannot be looked for
+ * @param fault called for each word that cannot be looked for
  * @throws SpooldError CONFIG_INVALID, ADDRESS_INVALID
  */
 export async function tasksOf(
@@ -241,7 +241,7 @@ export async function tasksOf(
   return named
 }
 
-/** @throws why it is no spool, unless it just is not there */
+/** True if there is nothing at the place. @throws the place's fault if it is no spool for another reason */
 function isMissing({ fault }: Place): boolean {
   if (fault !== undefined && errnoOf(fault.cause) !== 'ENOENT') throw fault
   return fault !== undefined
@@ -254,10 +254,10 @@ function unfindable(word: string, error: unknown): SpooldError {
   })
 }
 
-/** Where a task may be. */
+/** A spool in which a task may be, and its name or id there. */
 type Address = Sought & { readonly place: Place }
 
-/** @throws the file system's error, SpooldError ADDRESS_INVALID */
+/** Returns where the task that a word names may be. @throws the file system's error, SpooldError USAGE, ADDRESS_INVALID */
 function addressesOf(word: string, configured: readonly Place[]): Address[] {
   if (isRedisAddress(word)) return [redisAddress(word)]
   if (configured.length > 0 && !word.includes('/')) return configured.map(place => inPlace(place, word))
@@ -279,10 +279,11 @@ function inPlace(place: Place, word: string): Address {
 }
 
 /**
- * A path is a file, if there is one; else it leads to the longest directory that is a spool, and behind that comes the name or
- * the id of a task. (Ids may have any characters.) Where no daemon has worked yet, the directory above is a spool, too.
+ * Returns what a path means: its file, if there is one. Otherwise it leads to the longest directory that is a spool, and the rest
+ * of it is the name or the id of a task. (Ids may have any characters.) Where no daemon has worked yet, the directory above
+ * counts as a spool.
  *
- * @returns undefined: it leads to no spool
+ * @returns undefined if the path leads to no spool
  */
 function pathAddress(word: string): (Address & { readonly isCertain: boolean }) | undefined {
   if (isThere(word)) return { ...below(word, basename(word)), isCertain: true }
@@ -307,7 +308,7 @@ function isThere(path: string): boolean {
   return statsIfAny(() => lstatSync(path)) !== undefined
 }
 
-/** What cannot be the path of a file is that of none. @throws the file system's error, if it is closed to this process */
+/** Returns the stats of a file; undefined if there is none. @throws the file system's error if this process may not look */
 function statsIfAny(look: () => Stats): Stats | undefined {
   try {
     return look()
@@ -317,7 +318,7 @@ function statsIfAny(look: () => Stats): Stats | undefined {
   }
 }
 
-/** @param path of a file in the spool, or in a part of it @param name what stands for its last segment */
+/** @param path of a file in the spool, or in a part of it @param name takes the place of its last segment */
 function below(path: string, name: string): Address {
   const { shown, spool, ref } = fileAt(path)
   const prefix = ref.slice(0, ref.lastIndexOf('/') + 1)
@@ -328,7 +329,10 @@ function below(path: string, name: string): Address {
   }
 }
 
-/** Only the spool's own path is resolved; below it, symlinks are not followed, so no user can redirect a priority. */
+/**
+ * Splits a path into spool and ref. Only the spool's own path is resolved; below it, symlinks are not followed, so no user can
+ * redirect a priority.
+ */
 function fileAt(path: string): { readonly shown: string; readonly spool: string; readonly ref: Ref } {
   const named = resolve(path)
   const top = spoolAbove(dirname(named))
@@ -339,7 +343,7 @@ function fileAt(path: string): { readonly shown: string; readonly spool: string;
   return { shown: shown === '' ? '.' : shown, spool, ref: toByteString(ref) }
 }
 
-/** The spool of a directory: the one that contains `.spoold`, or else the nearest ancestor that is not a priority. */
+/** Returns the spool of a directory: the one that contains `.spoold`, or else the nearest ancestor that is not a priority. */
 function spoolAbove(directory: string): string {
   const cut = directory.indexOf(`/${STATE_DIRECTORY}/`)
   if (cut > 0) return directory.slice(0, cut)
@@ -348,12 +352,12 @@ function spoolAbove(directory: string): string {
   return spool
 }
 
-/** Has a daemon, or a command, worked there? */
+/** True if a daemon or a command has worked in the directory. */
 export function isUsed(spool: string): boolean {
   return lstatSync(join(spool, STATE_DIRECTORY), { throwIfNoEntry: false })?.isDirectory() === true
 }
 
-/** The name or id of a task is behind the name of its spool, or behind the whole address, as `enqueue` prints it. */
+/** Parses a task on Redis: its name or id follows the name of its spool, or the whole address, as `enqueue` prints it. */
 function redisAddress(word: string): Address {
   const [, path = word, query = ''] = /^([^?]*)(\?[\w-]+=.*)$/s.exec(word) ?? []
   for (const [text, rest] of [

@@ -2,14 +2,14 @@ import { counted } from '../../base/counted.js'
 import type { Output } from './output.js'
 import { shortDuration } from './render.js'
 
-/** What takes less time needs no progress. */
+/** Work that takes less time shows no progress. */
 const SHOWN_AFTER_MS = 2000
-/** A slow terminal must not slow the work down. */
+/** The least time between two lines of progress, so that a slow terminal does not slow the work down. */
 const REDRAW_MS = 200
 
 /** The progress of a command that takes long, on a terminal: how much is done, how fast, and how long the rest takes. */
 export class Progress {
-  /** Otherwise nothing has to be counted for it. */
+  /** True if the progress is shown. Otherwise nothing has to be counted for it. */
   readonly isShown: boolean
   readonly #output: Pick<Output, 'status'>
   readonly #unit: string
@@ -37,7 +37,7 @@ export class Progress {
     this.#drawnAt = this.#beganAt + SHOWN_AFTER_MS - REDRAW_MS
   }
 
-  /** So many more steps will come. Without it, the rest is unknown. */
+  /** Announces more steps. Without a call, it is unknown how much is left. */
   expect(count: number): void {
     this.#expected += count
   }
@@ -46,7 +46,7 @@ export class Progress {
     if (this.isShown) this.show(++this.#done, this.#expected === 0 ? undefined : this.#done / this.#expected)
   }
 
-  /** @param share how much of the whole that is, from 0 to 1; undefined: unknown */
+  /** @param share how much of the whole is done, from 0 to 1; undefined if unknown */
   show(done: number, share?: number): void {
     const now = this.#now()
     if (!this.isShown || now - this.#drawnAt < REDRAW_MS) return

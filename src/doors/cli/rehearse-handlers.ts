@@ -15,7 +15,7 @@ const ENTRY = entryFile('rehearse')
 /** A handler whose top-level `await` never settles must not block doctor for ever. */
 const LOAD_MS = 60_000
 
-/** What handlers print while they are loaded is shown up to so many lines. */
+/** The most lines that are shown of what handlers print while they are loaded. */
 const MOST_LINES = 1000
 
 type Say = (line: string) => void
@@ -23,7 +23,7 @@ type Say = (line: string) => void
 /**
  * Loads the handlers of each spool in a separate, temporary process, as the daemon's user.
  *
- * @param say gets what they print
+ * @param say called with each line that they print
  */
 export async function* rehearseHandlers(
   config: ResolvedOptions,
@@ -35,7 +35,7 @@ export async function* rehearseHandlers(
     if (lines++ < MOST_LINES) say(line)
   }
   const own = config.spools.filter(({ isExternal }) => !isExternal)
-  // spools with the same handlers need them once
+  // handlers that several spools have in common are loaded once
   const different = new Map(own.map(spool => [codeOf(spool), spool]))
   const named = [...different.values()].map(settings => ({ settings, spool: placeOf(settings) }))
   for (const each of named.length > 0 ? named : [{ settings: config.anySpool, spool: home }]) {
@@ -48,7 +48,7 @@ export async function* rehearseHandlers(
   }
 }
 
-/** What handlers are told: its path, or its name on Redis. */
+/** Returns the name that handlers see of a spool: its path, or its name on Redis. */
 function placeOf({ directory }: SpoolConfig): string {
   return isRedisAddress(directory) ? nameOfRedis(directory) : resolve(directory)
 }

@@ -2,12 +2,12 @@ import { isUtf8 } from 'node:buffer'
 import { printable } from '../../base/printable.js'
 import { type Ref, toByteString } from '../../base/task/ref.js'
 
-/** Bytes in JSON: a string if they are UTF-8, else an object with their base64. */
+/** Returns bytes for JSON: a string if they are UTF-8, else an object with their base64. */
 export function jsonBytes(bytes: Buffer): string | { base64: string } {
   return isUtf8(bytes) ? bytes.toString('utf8') : { base64: bytes.toString('base64') }
 }
 
-/** A file name for a terminal, with bytes that are not UTF-8 written as `\xff`. */
+/** Returns a file name for a terminal, with bytes that are not UTF-8 written as `\xff`. */
 export function terminalName(name: Buffer): string {
   if (isUtf8(name)) return printable(name.toString('utf8'))
   return printable(name.toString('latin1')).replace(
@@ -22,7 +22,7 @@ export function pathOf(directory: string, ref: Ref): string {
 
 const LAST_DATE_MS = 8.64e15
 
-/** Clamps to the range of a Date: packets and files written by others may contain any number. */
+/** Formats a time. Clamps it to the range of a Date, because packets and files written by others may contain any number. */
 export function isoTime(ms: number): string {
   return new Date(Math.max(-LAST_DATE_MS, Math.min(ms, LAST_DATE_MS))).toISOString()
 }
@@ -40,7 +40,7 @@ export function countText(count: number): string {
   return count.toLocaleString('en')
 }
 
-/** A line of bars. @param blocks from that of 0 to that of `most` */
+/** Returns a line of bars. @param blocks the characters of the bars, from that of 0 to that of `most` */
 export function bars(values: readonly number[], most: number, blocks: string): string {
   const last = blocks.length - 1
   return values.map(value => blocks[most === 0 ? 0 : Math.ceil((value * last) / most)] ?? '').join('')

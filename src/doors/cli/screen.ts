@@ -13,7 +13,7 @@ const USUAL_COLUMNS = 80
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** COLUMNS overrides the size that the terminal reports. */
+/** Returns the abilities of standard output. COLUMNS overrides the size that the terminal reports. */
 export function screenOf(env: Environment): Screen {
   if (!isatty(STDOUT))
     return { columns: undefined, hasColor: env.FORCE_COLOR !== undefined && hasColors(env) }
@@ -22,7 +22,7 @@ export function screenOf(env: Environment): Screen {
   return { columns: columns > 0 ? columns : USUAL_COLUMNS, hasColor: hasColors(env) }
 }
 
-/** By Node's own rules for TERM and FORCE_COLOR. Any NO_COLOR that is not empty has precedence (no-color.org). */
+/** True if Node's rules for TERM and FORCE_COLOR allow colors. Any NO_COLOR that is not empty has precedence (no-color.org). */
 function hasColors({ NO_COLOR = '', ...env }: Environment): boolean {
   return NO_COLOR === '' && WriteStream.prototype.hasColors(16, env)
 }

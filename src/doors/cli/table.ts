@@ -14,23 +14,23 @@ export interface Column<Row> {
    * `shared`: cut, to an equal share of what is left. `rest`: cut to what is left in the end; the last column only.
    */
   readonly fit?: 'whole' | 'shared' | 'rest'
-  /** In a terminal, omitted while it is empty. */
+  /** True if a terminal does not show the column while it is empty. */
   readonly isOptional?: true
   style?(row: Row): Style | undefined
 }
 
-/** Rows laid out together. */
+/** The number of rows that are laid out together. */
 const ROWS_PER_BLOCK = 1000
 const GAP = '  '
 /** The maximum width of a cell where there is no terminal, so that one long value does not pad a thousand rows. */
 const MAX_CELL_COLUMNS = 200
-/** Narrower than this, a text is of no use. */
+/** The least width of a column whose texts are cut: narrower ones are of no use. */
 const MIN_SHARED_COLUMNS = 8
 const MIN_REST_COLUMNS = 20
 
 /**
- * Prints a table for people. Titles and cells are escaped here, before they are measured and painted. Each column is as wide as its widest cell so far. Rows are buffered a thousand at a time, so a
- * long table is never in memory as a whole.
+ * Prints a table for people. Titles and cells are escaped here, before they are measured and painted. Each column is as wide as
+ * its widest cell so far. Rows are buffered a thousand at a time, so a long table is never in memory as a whole.
  */
 export class Table<Row> {
   readonly #columns: ReadonlyArray<Column<Row>>
@@ -53,7 +53,7 @@ export class Table<Row> {
     if (this.#rows.length === ROWS_PER_BLOCK) this.#printBlock()
   }
 
-  /** Prints what is buffered; an empty table still has its header. */
+  /** Prints the buffered rows; an empty table still has its header. */
   end(): void {
     if (this.#rows.length > 0 || this.#titles === '') this.#printBlock()
   }
@@ -98,7 +98,7 @@ export class Table<Row> {
     for (const [n, row] of rows.entries()) lines(cells[n] ?? [], i => this.#columns[i]?.style?.(row))
   }
 
-  /** The widths of the columns in this terminal, and whether those that are never cut have a line of their own. */
+  /** Returns the widths of the columns in this terminal, and whether the columns that are never cut have lines of their own. */
   #layOut(isShown: readonly boolean[]): { widths: readonly number[]; isBeneath: boolean } {
     const { columns: width } = this.#screen
     if (width === undefined) return { widths: this.#widths, isBeneath: false }

@@ -5,14 +5,14 @@ import { isoTime, jsonBytes, shortDuration } from './render.js'
 import type { Column } from './table.js'
 import { lastValueOf } from './task-rows.js'
 
-/** What tasks have in common: the values are byte strings; undefined where a task has none. */
+/** The values that the tasks of a group have in common, as byte strings; undefined where they have none. */
 type Values = ReadonlyArray<string | undefined>
 
 interface Group {
   readonly values: Values
   count: number
   bytes: number
-  /** When its oldest task arrived, or was buried; epoch ms. */
+  /** When the oldest task of the group arrived, or was buried; epoch ms. */
   oldestMs: number
 }
 
@@ -28,12 +28,12 @@ const FACTS: Readonly<Record<string, (task: TaskView) => string | undefined>> = 
     return error === '' ? undefined : latin1(error)
   },
 }
-/** For completion. */
+/** The names of the facts, for completion. */
 export const GROUP_FACTS = Object.keys(FACTS)
-/** Before a key that has the name of a fact. */
+/** The prefix of a word that is a key, for keys that have the name of a fact. */
 const KEY_PREFIX = 'key:'
 
-/** Values are strangers' input: further ones are counted together. */
+/** The most groups. Tasks with further values are counted together, because values are strangers' input. */
 const MAX_GROUPS = 10_000
 
 export const GROUP_SORTS = ['count', 'age', 'bytes', 'name'] as const
@@ -59,7 +59,7 @@ export class TaskGroups {
     group.oldestMs = Math.min(group.oldestMs, sinceMsOf(task, this.#nowMs) ?? this.#nowMs)
   }
 
-  /** The groups in order; those that were counted together are the last. */
+  /** Returns the groups in order; the one of the tasks that were counted together is the last. */
   sorted(sort: GroupSort, isReversed: boolean): Group[] {
     const direction = isReversed ? -1 : 1
     const groups = [...this.#groups.values()].sort((a, b) => direction * ORDERS[sort](a, b))
@@ -83,7 +83,7 @@ export class TaskGroups {
     ]
   }
 
-  /** One group as `ls --by --json` prints it. */
+  /** Returns a group as `ls --by --json` prints it. */
   asJson(spooler: string, { values, count, bytes, oldestMs }: Group) {
     const by = this.#words.map((word, i) => [word, jsonOf(values[i])])
     return {
@@ -120,7 +120,7 @@ const ORDERS: Readonly<Record<GroupSort, (a: Group, b: Group) => number>> = {
   name: byValues,
 }
 
-/** By the values, one after the other; a missing one comes last. */
+/** Compares groups by their values, one after the other; a missing value comes last. */
 function byValues({ values: a }: Group, { values: b }: Group): number {
   for (const [i, left] of a.entries()) {
     const right = b[i]

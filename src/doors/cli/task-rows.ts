@@ -71,7 +71,7 @@ export function taskColumns({ keys, hasAll }: ShownValues, nowMs: number): Array
   ]
 }
 
-/** The name of the priority's directory: `05` is not `5`. */
+/** Returns the name of the priority's directory, because `05` is not `5`. */
 function priorityCell({ ref, priority }: TaskView): string {
   if (priority !== undefined) return priority === null ? '' : String(priority)
   const path = deadNameOf(ref) ?? ref
@@ -92,14 +92,14 @@ function failuresOf({ record, letter }: TaskView): number {
   return (letter ?? record)?.attempts ?? 0
 }
 
-/** The last value of a key, as handlers see it; one character per byte. */
+/** Returns the last value of a key, as handlers see it; one character per byte. */
 export function lastValueOf(vars: Vars | undefined, key: string): string | undefined {
   return vars === undefined ? undefined : lastValue(vars, toByteString(key))
 }
 
 const PLAIN = /^[^\s"'=]+$/
 
-/** `to=joe subject="a b"`. */
+/** Returns all values, such as `to=joe subject="a b"`. */
 function allValues(vars: Vars | undefined): string {
   const pairs = vars === undefined ? [] : valuesOf(vars)
   const shown = (bytes: string) => {
@@ -109,7 +109,7 @@ function allValues(vars: Vars | undefined): string {
   return pairs.map(({ key, value }) => `${shown(key)}=${shown(value)}`).join(' ')
 }
 
-/** The most important fact about a task. */
+/** Returns the most important fact about a task. */
 function noteOf({ state, file, record, letter, parked }: TaskView, nowMs: number): string {
   if (state === 'running') {
     const { pid, startedAtMs } = file
@@ -125,7 +125,7 @@ function noteOf({ state, file, record, letter, parked }: TaskView, nowMs: number
   return failureLine(why ?? file.detail ?? '')
 }
 
-/** One task as `ls --json` prints it. */
+/** Returns a task as `ls --json` prints it. */
 export function taskAsJson(spooler: string, task: TaskView, { keys, hasAll }: ShownValues, nowMs: number) {
   const { ref, state, dueAtMs, file, record, letter, parked } = task
   const { attempts, crashes, lastError } = letter ?? record ?? {}
@@ -160,7 +160,7 @@ export function taskAsJson(spooler: string, task: TaskView, { keys, hasAll }: Sh
   }
 }
 
-/** The value, or null if the packet does not have the key. */
+/** Returns the value for JSON, or null if the packet does not have the key. */
 function jsonValue(vars: Vars | undefined, key: string): ReturnType<typeof jsonBytes> | null {
   const value = lastValueOf(vars, key)
   return value === undefined ? null : jsonBytes(Buffer.from(value, 'latin1'))

@@ -3,16 +3,16 @@ import { printableLine } from '../../base/printable.js'
 
 const loadStringWidth = onDemand<typeof import('string-width')>('string-width')
 const ASCII = /^[\x20-\x7e]*$/
-/** More than any line shows, and little enough to be measured. */
+/** Texts are cut to this length before they are measured: it is more than any line shows, and measured fast. */
 const MAX_MEASURED_CHARS = 1000
 
-/** One line that a terminal shows as it is: what it would obey is escaped, and a tab has no width. */
+/** Returns one line that a terminal shows as it is: what it would obey is escaped, and so are tabs, which have no fixed width. */
 export function cellText(text: string): string {
   const isLong = text.length > MAX_MEASURED_CHARS
   return printableLine(isLong ? `${text.slice(0, MAX_MEASURED_CHARS)}…` : text).replaceAll('\t', '\\t')
 }
 
-/** The number of columns that a text without control characters takes: CJK and emoji take two, combining marks none. */
+/** Returns the number of columns that a text without control characters takes: CJK and emoji take two, combining marks none. */
 export function widthOf(text: string): number {
   return ASCII.test(text) ? text.length : loadStringWidth().default(text)
 }

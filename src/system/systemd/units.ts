@@ -23,7 +23,7 @@ export interface ServicePlan {
   readonly needsRuntimeDirectory: boolean
   /** Paths that the daemon has to be able to read. */
   readonly needed: readonly string[]
-  /** How long the handlers may take to load; 0: no limit. */
+  /** How long the handlers may take to load; 0 for no limit. */
   readonly startMs: number
   readonly mercyMs: number
   /** `--drain`: the daemon runs what is due, and ends. */

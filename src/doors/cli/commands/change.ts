@@ -95,7 +95,7 @@ async function namedTasks(
   return [...byWord.values()].flat()
 }
 
-/** What is to be changed in one spool. */
+/** The tasks to change in one spool. */
 interface Group {
   readonly place: Place
   /** True if the tasks of the spool that the filters select are changed, besides the named ones. */

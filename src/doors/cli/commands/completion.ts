@@ -13,7 +13,7 @@ type Completer =
   | { readonly words: readonly string[] }
 
 interface CompletedFlag {
-  /** With its dashes. */
+  /** The name of the flag, with its dashes. */
   readonly name: string
   readonly help: string
   /** undefined if the flag has no value. */

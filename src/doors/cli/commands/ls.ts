@@ -31,7 +31,7 @@ interface LsOptions extends SelectionOptions, IniOptions {
   readonly by?: string
 }
 
-/** What the options ask for. */
+/** The listing that the options ask for. */
 interface Order {
   readonly selection: Selection
   readonly sort: Sort

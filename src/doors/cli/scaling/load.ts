@@ -6,7 +6,7 @@ import { openInput } from '../task-input.js'
 import type { Arrivals } from './simulate.js'
 
 const MICROS = 1_000_000
-/** Each simulated second costs time and memory: more are a mistake, such as seconds that are milliseconds. */
+/** The longest load, because each second costs time and memory. A longer one is a mistake, such as times in milliseconds. */
 const MAX_DAYS = 31
 const DAY_S = 86_400
 const MAX_RUN_DAYS = 7
@@ -15,8 +15,8 @@ const MAX_RUN_DAYS = 7
 type Task = readonly [dueAt: number, ran: number]
 
 /**
- * Reads `due,ran` lines, both in seconds: since whenever, or since 1970. A first line without numbers is a title, and what is
- * behind a `#` a comment.
+ * Reads `due,ran` lines, both in seconds; `due` counts from any time, such as 1970. A first line without digits is a title, and a
+ * `#` begins a comment.
  *
  * @throws SpooldError REQUEST_INVALID with the line
  */
@@ -32,8 +32,8 @@ export function readCsv(file: string, stdin: Io['stdin']): Promise<Arrivals> {
 }
 
 /**
- * Reads the JSON log of a daemon: each task that ended tells when it did, for how long it ran, and how long it had been due
- * before. Other lines are skipped.
+ * Reads the JSON log of a daemon: the line of a task that ended tells when it ended, how long it ran, and how long it had been
+ * due before. Other lines are skipped.
  */
 export function readLog(file: string, stdin: Io['stdin'], spool: string | undefined): Promise<Arrivals> {
   return read(file, stdin, line => {
@@ -75,7 +75,7 @@ async function read(
   return arrivalsAmong(file, tasks)
 }
 
-/** They begin at 0. */
+/** Returns the arrivals of tasks, counted from the whole second of the first one. */
 function arrivalsAmong(file: string, tasks: Task[]): Arrivals {
   tasks.sort(([a], [b]) => a - b)
   const first = Math.floor(tasks[0]?.[0] ?? 0)
@@ -101,7 +101,7 @@ interface Pattern {
   readonly seconds: number
   /** Mean run time in seconds; the times are exponential. */
   readonly run: number
-  /** How many workers would be busy all the time, as a share of the maximum. */
+  /** How many workers the load keeps busy in a second, as a share of the maximum. */
   readonly load: (second: number) => number
 }
 
@@ -133,7 +133,7 @@ export const PATTERNS: Readonly<Record<string, Pattern>> = {
   },
 }
 
-/** Tasks that arrive at random (a Poisson process), and run for random times. The same seed gives the same tasks. */
+/** Returns tasks that arrive at random (a Poisson process) and run for random times. The same seed gives the same tasks. */
 export function arrivalsOf({ seconds, run, load }: Pattern, maximum: number, seed: number): Arrivals {
   const random = randomOf(seed)
   const gap = (mean: number) => -Math.log(1 - random()) * mean
@@ -148,7 +148,7 @@ export function arrivalsOf({ seconds, run, load }: Pattern, maximum: number, see
   return { arrivedAt: Float64Array.from(arrivedAt), runMicros: Float64Array.from(runMicros) }
 }
 
-/** Numbers from 0 to 1 (mulberry32). */
+/** Returns a generator of random numbers from 0 to 1 (mulberry32). */
 function randomOf(seed: number): () => number {
   let state = seed >>> 0
   return () => {

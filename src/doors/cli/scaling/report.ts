@@ -27,7 +27,7 @@ export function summaryColumns(goalMs: number): ReadonlyArray<Column<Simulation>
   ]
 }
 
-/** A line per second and algorithm, below a title. */
+/** Yields a title, and then a line per algorithm and second. */
 export function* csvOf(simulations: readonly Simulation[]): Generator<string> {
   yield 'algorithm,second,workers,backlog,busyness,wait_ms'
   for (const { algorithm, seconds } of simulations)
@@ -39,8 +39,8 @@ const USUAL_COLUMNS = 100
 const MIN_COLUMNS = 20
 
 /**
- * A line for each simulation: as high as there were workers, in as many columns as there is room for. Below the first one, how
- * many tasks waited, and how long.
+ * Returns a chart: one line per simulation, whose height is the number of workers, in as many columns as there is room for. Below
+ * these, two lines of the first simulation: how many tasks waited, and how long.
  */
 export function chartOf(simulations: readonly Simulation[], maximum: number, { columns }: Screen): string[] {
   const labels = Math.max(...simulations.map(({ algorithm }) => algorithm.length), 'longest wait'.length) + 2
@@ -71,7 +71,7 @@ export function chartOf(simulations: readonly Simulation[], maximum: number, { c
   ]
 }
 
-/** The highest of what falls into each column, so that no peak is lost. */
+/** Spreads values over columns. Each column has the highest of its values, so that no peak is lost. */
 function spread(values: readonly number[], length: number, width: number): number[] {
   const columns = new Array<number>(width).fill(0)
   for (const [at, value] of values.entries()) {

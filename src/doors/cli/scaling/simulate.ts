@@ -11,7 +11,7 @@ import { type NamedAlgorithm, Scaler } from '../../../runtime/supervisor/scaling
 
 const SECOND = 1_000_000
 
-/** Tasks in the order in which they arrive; the n-th number of each is of the n-th task, in microseconds. */
+/** Tasks in the order in which they arrive. The n-th number of each array belongs to the n-th task, in microseconds. */
 export interface Arrivals {
   readonly arrivedAt: Float64Array
   readonly runMicros: Float64Array
@@ -19,25 +19,25 @@ export interface Arrivals {
 
 export interface SimulationOptions {
   readonly scaling: ScalingOptions
-  /** How many workers there are at first. */
+  /** The number of workers at the beginning. */
   readonly initial: number
   readonly tickMicros: number
-  /** How long a worker takes to become ready, if it has a processor. */
+  /** How long a worker takes to become ready if it has a processor to itself. */
   readonly startMicros: number
-  /** It goes on until then, and until all tasks have ended. */
+  /** The simulation goes on at least until this time, and until all tasks have ended. */
   readonly untilMicros: number
-  /** But no longer than that, if the pool does not keep up. */
+  /** The simulation ends this long after `untilMicros`, even if tasks are left, because the pool does not keep up. */
   readonly giveUpMicros: number
 }
 
-/** One second. */
+/** The figures of one second. */
 interface SimulatedSecond {
-  /** At its end. */
+  /** The number of workers at the end of the second. */
   readonly workers: number
   readonly backlog: number
-  /** Percent of the time of its workers in which anything ran. */
+  /** The share of the workers' time in which a task ran, in percent. */
   readonly busyness: number
-  /** The longest wait of a task that began in it, in milliseconds. */
+  /** The longest wait of a task that began in this second. */
   readonly waitMs: number
 }
 
@@ -46,23 +46,23 @@ export interface Simulation {
   readonly seconds: readonly SimulatedSecond[]
   readonly processSeconds: number
   readonly tasks: number
-  /** Of the time that tasks waited. */
+  /** Quantiles of the time that tasks waited. */
   readonly p50Ms: number
   readonly p95Ms: number
   readonly maxMs: number
   /** When the last task had ended. */
   readonly doneMs: number
-  /** How often it began to shrink after it had grown, or to grow after it had shrunk. */
+  /** How often the pool began to shrink after it had grown, or to grow after it had shrunk. */
   readonly reversals: number
-  /** Tasks that had not begun when it gave up. */
+  /** The number of tasks that had not begun at the end. */
   readonly left: number
-  /** What the algorithm said in the log. */
+  /** The lines of the algorithm for the log. */
   readonly lines: readonly string[]
-  /** Why it could not decide. */
+  /** Why the algorithm could not decide. */
   readonly problems: readonly string[]
 }
 
-/** Lets an algorithm decide about workers that exist on paper only. */
+/** Runs an algorithm on simulated workers, which are no processes. */
 export function simulate(
   algorithm: NamedAlgorithm,
   arrivals: Arrivals,
@@ -142,7 +142,7 @@ class Run {
     return this.#pool.backlog + this.#pool.running > 0 && this.#now < untilMicros + giveUpMicros
   }
 
-  /** Whatever comes next: a second ends, a task arrives or ends, a worker is ready, or the algorithm is asked. */
+  /** Goes on to the next event: a second ends, a task arrives or ends, a worker is ready, or the algorithm is asked. */
   #step(): void {
     const second = (this.#seconds.length + 1) * SECOND
     const arrival = this.#arrivals.arrivedAt[this.#next] ?? Number.POSITIVE_INFINITY
@@ -225,7 +225,7 @@ class Run {
     }
   }
 
-  /** A worker that was busy when it was asked to go leaves later. */
+  /** Counts reversals by the workers that are present, because a worker that is busy when its pool shrinks leaves later. */
   #noteDirection(): void {
     const direction = Math.sign(this.#pool.present - this.#presentBefore)
     if (direction === 0) return
@@ -250,15 +250,15 @@ class Run {
   }
 }
 
-/** Times are microseconds. */
+/** A simulated worker. Times are microseconds. */
 interface SimulatedWorker {
   readonly number: number
   readonly spawnedAt: number
   isStarting: boolean
-  /** When its run ends; undefined: it is idle. */
+  /** When the current run ends; undefined if the worker is idle. */
   endsAt: number | undefined
   idleSince: number
-  /** What workers of this number have run, up to the current run. */
+  /** How long workers of this number have run tasks, without the current run. */
   ran: number
   /** When the current run began. */
   begunAt: number
@@ -267,15 +267,15 @@ interface SimulatedWorker {
 /** The workers of a pool and the tasks that wait for them, without any process. */
 class SimulatedPool {
   readonly #starts: SimulatedStarts
-  /** In the order in which they were spawned. */
+  /** The workers in the order in which they were spawned. */
   readonly #workers: SimulatedWorker[] = []
   readonly #running = new Heap<SimulatedWorker>((a, b) => (a.endsAt ?? 0) < (b.endsAt ?? 0))
   readonly #waiting = new Queue<{ arrivedAt: number; runMicros: number }>()
-  /** What workers have run that are gone, by their numbers. */
+  /** How long workers that are gone have run tasks, by their numbers. */
   readonly #ran: number[] = []
   readonly #begun: (waitMicros: number) => void
   #target = 0
-  /** How many workers there were, times how long. */
+  /** The sum of the lifetimes of the workers that are gone. */
   #processMicros = 0
   #busyMicros = 0
 
@@ -304,12 +304,12 @@ class SimulatedPool {
     return this.#running.peek()?.endsAt ?? Number.POSITIVE_INFINITY
   }
 
-  /** When the next worker that loads is ready. */
+  /** When the next starting worker is ready. */
   get nextReady(): number {
     return this.#starts.next
   }
 
-  /** A worker is ready. */
+  /** Lets the workers in that are ready by now. */
   join(now: number): void {
     for (const readyAt of this.#starts.goOn(now)) {
       const worker = this.#workers.find(({ isStarting }) => isStarting)
@@ -326,7 +326,7 @@ class SimulatedPool {
     return micros / 1e6
   }
 
-  /** How long anything has run, of all workers together. */
+  /** How long tasks have run, in all workers together. */
   busySeconds(now: number): number {
     let micros = this.#busyMicros
     for (const worker of this.#workers) if (worker.endsAt !== undefined) micros += now - worker.begunAt
@@ -347,7 +347,7 @@ class SimulatedPool {
     this.dispatch(now)
   }
 
-  /** @returns how long the task ran that ended first */
+  /** Ends the task whose run is over first. @returns how long it ran */
   end(now: number): number {
     const worker = this.#running.pop()
     if (worker === undefined) return 0
@@ -361,7 +361,7 @@ class SimulatedPool {
     return micros
   }
 
-  /** Spawns what is missing; lets those go that have been idle longest, and later those that become idle. */
+  /** Spawns missing workers. Surplus ones leave: those that have been idle longest now, the others when they become idle. */
   setTarget(target: number, now: number): void {
     this.#target = target
     while (this.#workers.length < target) {
@@ -378,7 +378,7 @@ class SimulatedPool {
     }
   }
 
-  /** It has so many workers, which are ready. */
+  /** Fills the pool with this many workers, which are ready. */
   begin(workers: number): void {
     this.#target = workers
     while (this.#workers.length < workers) this.#spawn(0, false)
@@ -420,23 +420,23 @@ class SimulatedPool {
   }
 }
 
-/** Times are microseconds. Each start keeps a processor busy; where there are more starts than processors, they share them. */
+/** The starts of workers. Each keeps a processor busy; more starts than processors share them. Times are microseconds. */
 export class SimulatedStarts {
   readonly #startMicros: number
   readonly #processors: number
-  /** What each start that has gone on all the time has done. */
+  /** The processor time that a start has had by `#doneAt` if it has gone on since the beginning. */
   #done = 0
   #doneAt = 0
-  /** What `#done` will be when each is ready, in the order in which they began. */
+  /** For each start, the value of `#done` at which it is ready, in the order in which the starts began. */
   readonly #ends: number[] = []
 
-  /** @param startMicros how long a start takes that has a processor of its own */
+  /** @param startMicros how long a start takes with a processor of its own */
   constructor(startMicros: number, processors: number) {
     this.#startMicros = startMicros
     this.#processors = processors
   }
 
-  /** When the next one is ready; infinite: none starts. */
+  /** When the next worker is ready; infinite if none starts. */
   get next(): number {
     const [end] = this.#ends
     return end === undefined ? Number.POSITIVE_INFINITY : this.#doneAt + (end - this.#done) / this.#pace
@@ -447,7 +447,7 @@ export class SimulatedStarts {
     this.#ends.push(this.#done + this.#startMicros)
   }
 
-  /** @returns when those became ready that have since the last call, in the order in which they began */
+  /** Goes on to a time. @returns when workers became ready since the last call, in the order in which their starts began */
   goOn(now: number): readonly number[] {
     const ready: number[] = []
     for (let { next } = this; next <= now; { next } = this) {

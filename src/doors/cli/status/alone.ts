@@ -8,16 +8,16 @@ import { scanAll } from '../../../engines/spool/scan.js'
 import { compareVersions } from '../../../engines/spool/task-order.js'
 import type { SpoolSnapshot, TaskCounts } from '../../../runtime/stats/snapshot.js'
 
-/** A spool without a daemon's word. */
+/** A look at a spool without a daemon. */
 export interface AloneSnapshot
   extends Pick<SpoolSnapshot, 'directory' | 'tasks' | 'dead' | 'records' | 'disk'> {
-  /** Null: this user may not see it. */
+  /** Null if this user may not see the pauses. */
   readonly paused: SpoolSnapshot['paused'] | null
-  /** Of the tasks that were read: all, or the first that a listing met. */
+  /** The number of tasks per state, among those that were read: all of them, or the first that a listing met. */
   readonly states: Readonly<Partial<Record<TaskState, number>>>
 }
 
-/** Of more tasks than this, only so many are read: the others are counted by name. */
+/** The most tasks that are read. Further ones are only counted, by their names. */
 const MOST_READ = 10_000
 const MOST_PRIORITIES = 100
 
@@ -58,7 +58,7 @@ export async function lookAlone(spool: string): Promise<AloneSnapshot> {
   }
 }
 
-/** The same of a spool on a server. @param spool its name */
+/** Returns the same for a spool on a server. @param spool its name */
 export function aloneOnServer(
   spool: string,
   { atMs, tasks, upkeep }: ServerOverview,

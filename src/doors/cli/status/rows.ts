@@ -1,5 +1,5 @@
 const WIDTH = 80
-/** The width of what is left of the first column of text. */
+/** The width of the labels, left of the first column of text. */
 export const LABEL = 12
 
 export function clipped(line: string): string {
@@ -10,7 +10,7 @@ export function* row(label: string, parts: readonly string[]): Generator<string>
   yield* wrapped(`  ${label}`.padEnd(LABEL + 2), parts)
 }
 
-/** Joins the parts with commas, and goes on below where a line would be too long. */
+/** Joins the parts with commas, and begins another line where one would be too long. */
 export function* wrapped(label: string, parts: readonly string[]): Generator<string> {
   let line = label
   const indent = ' '.repeat(Math.min(label.length, LABEL + 2))

@@ -14,12 +14,12 @@ import { bytes, clipped, LABEL, row, wrapped } from './rows.js'
 import type { AloneStatus, DaemonStatus, SpoolStatus } from './spool-status.js'
 import { dueOf } from './thresholds.js'
 
-/** More names of tasks that wait for slots than this are only counted. */
+/** The most names of tasks that wait for slots; further ones are only counted. */
 const MOST_QUEUES = 5
-/** More workers than this are only counted. */
+/** The most workers with a line each; further ones are only counted. */
 const MOST_WORKERS = 16
 
-/** One spool on one screen, for people. */
+/** Yields the lines of one spool, for people. */
 export function* screenOf(status: SpoolStatus): Generator<string> {
   if (status.source === 'none') {
     yield* wrapped(`${status.directory}:`, [status.because])
@@ -40,7 +40,10 @@ export function* screenOf(status: SpoolStatus): Generator<string> {
   if (status.source === 'daemon') yield* processes(status)
 }
 
-/** For the first line. Daemons of one spool have its tasks in common: the one counts that knows of most. */
+/**
+ * Returns the counts for the first line. Several daemons of one spool have its tasks in common, so the highest of their counts is
+ * taken; but their running tasks are added up.
+ */
 export function summaryOf(statuses: readonly SpoolStatus[]): string {
   const known = statuses.filter(each => each.source !== 'none')
   const spools = [...new Set(known.map(({ directory }) => directory))]
@@ -102,7 +105,7 @@ function unseenText(unseen: number): string {
   return `${countText(unseen)} not looked at yet`
 }
 
-/** A spool in which nothing can run has to look so: a disk that is read-only, a file-size limit. */
+/** Shows that tasks cannot run in a spool, for instance because the disk is read-only, or because of a file-size limit. */
 function unreadableOf({ unreadable }: TaskCounts): string[] {
   return unreadable === 0 ? [] : [`${countText(unreadable)} of them cannot be read or begun: see the log`]
 }
@@ -205,7 +208,7 @@ function* processes({
   if (workers.length > MOST_WORKERS) yield `  and ${workers.length - MOST_WORKERS} more`
 }
 
-/** Nothing where the number is fixed. */
+/** Returns how the number of processes is chosen; nothing if it is fixed. */
 function sizeText({
   algorithm,
   minimum,
@@ -246,10 +249,10 @@ function percent(share: number): string {
   return `${(share * 100).toFixed(share > 0 && share < 0.1 ? 1 : 0)} %`
 }
 
-/** More are only counted. */
+/** The most periodic tasks, members or limits in a row; further ones are only counted. */
 const MOST = 16
 
-/** When the periodic tasks of a spool are due, the next ones first. */
+/** Returns when the periodic tasks of a spool are due, the next ones first. */
 function periodicOf({ schedules, atMs }: DaemonStatus): string[] {
   const known = schedules.flatMap(({ schedule, nextAtMs, pausedSinceMs }) =>
     schedule.kind === 'periodic' ? [{ name: schedule.name, nextAtMs, pausedSinceMs }] : [],
@@ -263,7 +266,7 @@ function periodicOf({ schedules, atMs }: DaemonStatus): string[] {
   return sorted.length > left.length ? [...left, `${sorted.length - left.length} more`] : left
 }
 
-/** What only a spool on Redis has, by label, for people. */
+/** Yields the rows that only a spool on Redis has, by label. */
 function* redisRows(redis: ServerStatus): Generator<[label: string, parts: readonly string[]]> {
   yield ['redis', [versionOf(redis), memoryOf(redis), persistenceOf(redis)].filter(part => part !== '')]
   yield ['run by', cut(redis.members, memberText)]

@@ -15,16 +15,16 @@ import type {
 } from '../../../runtime/stats/snapshot.js'
 import { type AloneSnapshot, aloneOnServer, lookAlone } from './alone.js'
 
-/** One spool, as one of its daemons sees it; or as it looks, if none answers. */
+/** The status of one spool as one of its daemons tells it, or as a look from outside finds it, if none answers. */
 export type SpoolStatus = DaemonStatus | AloneStatus | UnknownStatus
 
 export interface DaemonStatus extends SpoolSnapshot {
   readonly source: 'daemon'
   readonly atMs: number
-  /** Of a spool on Redis. */
+  /** The facts of the server, for a spool on Redis. */
   readonly redis?: ServerStatus
   readonly daemon: DaemonFacts
-  /** Those that are fired for this spool, and the periodic tasks that are stored in it. */
+  /** The schedules that are fired for this spool, and the periodic tasks that are stored in it. */
   readonly schedules: readonly ScheduleSnapshot[]
 }
 
@@ -32,25 +32,25 @@ export interface AloneStatus extends AloneSnapshot {
   readonly source: 'directory' | 'redis'
   readonly atMs: number
   readonly redis?: ServerStatus
-  /** Why no daemon was asked, if there may be one; null: none runs. */
+  /** Why no daemon could be asked, if there may be one; null if none runs. */
   readonly because: string | null
 }
 
-/** It is no spool, or closed to this user. */
+/** The status of a place that is no spool, or is closed to this user. */
 interface UnknownStatus {
   readonly source: 'none'
   readonly directory: string
   readonly because: string
 }
 
-/** How long a count of a long backlog is awaited. */
+/** The longest wait until a daemon has counted a long backlog. */
 const COUNT_MS = 10_000
 const COUNT_RETRY_MS = 250
 
 /**
- * Asks every daemon of a spool.
+ * Returns the status of a spool from each of its daemons, or from a look at the spool if none answers.
  *
- * @param needsCount the number of due tasks has to be whole: wait while a daemon counts a long backlog
+ * @param needsCount true if the number of due tasks has to be whole: waits while a daemon counts a long backlog
  */
 export async function statusOf(directory: string, needsCount: boolean): Promise<SpoolStatus[]> {
   try {
@@ -66,7 +66,7 @@ export async function statusOf(directory: string, needsCount: boolean): Promise<
   }
 }
 
-/** As `statusOf`, of all spools of the daemon that listens at this path. */
+/** As `statusOf`, for all spools of the daemon that listens at this path. */
 export async function statusAt(path: string, needsCount: boolean): Promise<SpoolStatus[]> {
   try {
     const snapshot = await ask(path, undefined, needsCount)
@@ -77,7 +77,7 @@ export async function statusAt(path: string, needsCount: boolean): Promise<Spool
   }
 }
 
-/** As its daemons on this machine see it, and as Redis does; of those on other machines, what they tell there. */
+/** Adds what Redis tells of the spool, and of daemons on other machines, to what the daemons on this machine tell. */
 async function statusOnRedis(spool: string, needsCount: boolean): Promise<SpoolStatus[]> {
   const overview = await openEngine(spool).overview?.()
   if (overview === undefined) return [unknown(spool, 'it is not on a server')]

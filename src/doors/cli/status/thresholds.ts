@@ -6,11 +6,11 @@ import { backlogOf } from '../../../runtime/stats/snapshot.js'
 import { shortDuration } from '../render.js'
 import type { AloneStatus, SpoolStatus } from './spool-status.js'
 
-/** As monitoring plugins name and number them. */
+/** The levels, named and numbered as by monitoring plugins. */
 export const LEVELS = ['OK', 'WARNING', 'CRITICAL', 'UNKNOWN'] as const
 export type Level = (typeof LEVELS)[number]
 
-/** What is more is a warning, or critical. */
+/** The highest values that are neither a warning nor critical. */
 interface Limit {
   readonly warning: number | null
   readonly critical: number
@@ -23,9 +23,9 @@ interface Threshold {
   readonly name: string
   readonly unit: '' | 's' | '%'
   parse(flag: string, text: string): number
-  /** @returns the value, null if it is unknown, and for people what it is; beyond `critical` a lower bound will do */
+  /** @returns a text for people, and the value: null if it is unknown; a lower bound will do if it is beyond `critical` */
   measure(status: KnownStatus, critical: number): { readonly value: number | null; readonly text: string }
-  /** For people: a limit. */
+  /** Returns a limit as text for people. */
   limitText(limit: number): string
 }
 
@@ -85,7 +85,7 @@ export function thresholdsOf(options: ThresholdOptions): Thresholds {
   })
 }
 
-/** `1000`: critical above it. `500,1000`: a warning above 500, critical above 1000. */
+/** Parses a limit. `1000`: critical above 1000. `500,1000`: a warning above 500, critical above 1000. */
 function limitOf({ flag, parse }: Threshold, text: string): Limit {
   const [first = '', second, ...more] = text.split(',')
   if (second === undefined) return { warning: null, critical: parse(flag, first) }
@@ -106,13 +106,13 @@ function shareOf(flag: string, text: string): number {
 
 export interface Verdict {
   readonly level: Level
-  /** Why it is not OK. */
+  /** Why the level is not OK. */
   readonly reasons: readonly string[]
-  /** For monitoring: `due=3;500;1000`. */
+  /** The values for monitoring, such as `due=3;500;1000;0`. */
   readonly performance: readonly string[]
 }
 
-/** Pure: what a status means under these thresholds. */
+/** Judges a status by these thresholds. Pure. */
 export function judge(status: SpoolStatus, thresholds: Thresholds): Verdict {
   if (status.source === 'none') return { level: 'UNKNOWN', reasons: [status.because], performance: [] }
   const measured = thresholds.map(each => ({ ...each, ...each.measure(status, each.limit.critical) }))
@@ -125,17 +125,17 @@ export function judge(status: SpoolStatus, thresholds: Thresholds): Verdict {
   }
 }
 
-/** The one that a person should hear of first: what is unknown hides nothing that is critical. */
+/** Returns the level that a person should hear of first. UNKNOWN ranks below CRITICAL, so that it hides nothing critical. */
 export function worst(levels: readonly Level[]): Level {
   const order: readonly Level[] = ['OK', 'WARNING', 'UNKNOWN', 'CRITICAL']
   return levels.reduce<Level>((one, other) => (order.indexOf(other) > order.indexOf(one) ? other : one), 'OK')
 }
 
-/** How many tasks are due, also of those that are not in the daemon's memory; a lower bound if `isWhole` is false. */
+/** Returns how many tasks are due, those outside of the daemon's memory included; a lower bound if `isWhole` is false. */
 export function dueOf({ tasks, atMs }: KnownStatus): {
   readonly count: number
   readonly isWhole: boolean
-  /** How many more may be: they have just come, and nobody has looked at them yet. */
+  /** How many more may be due: nobody has looked at them yet. */
   readonly unseen: number
 } {
   const { isWhole, stored, running, waiting } = tasks
@@ -161,7 +161,7 @@ function complaintOf({
   return []
 }
 
-/** No daemon could be asked, and none of another machine says that it is there. */
+/** True if no daemon could be asked, and none of another machine has said that it is there. */
 function isUnattended(status: SpoolStatus): status is AloneStatus {
   const isAlone = status.source === 'directory' || status.source === 'redis'
   return isAlone && (status.redis?.members.length ?? 0) === 0
@@ -172,7 +172,7 @@ function absence(because: string | null): { level: Level; reason: string } {
   return { level: 'UNKNOWN', reason: `its daemon cannot be asked: ${because}` }
 }
 
-/** In the units that monitoring knows: seconds, percent. */
+/** Returns a value for monitoring, in the units that monitoring knows: seconds, percent. */
 function performanceOf({ name, value, limit, unit }: Measured): string {
   const shown = (number: number | null) => (number === null ? '' : String(scaled(number, unit)))
   return `${name}=${value === null ? 'U' : `${shown(value)}${unit}`};${shown(limit.warning)};${shown(limit.critical)};0`

@@ -14,7 +14,7 @@ interface Candidates {
   readonly scope: string
 }
 
-/** Candidates. The tab shows those that are in one of its states. */
+/** The states of the tasks that a tab shows. Its candidates may be in other states. */
 export const STATES_OF: Readonly<Record<TaskTab, readonly TaskState[]>> = {
   running: ['running'],
   waiting: ['due', 'waiting', 'retrying'],
@@ -72,7 +72,7 @@ async function* heldRefs(spool: string, sockets: readonly string[] | undefined):
   yield* recordedRefs(spool)
 }
 
-/** Tasks from a listing, which can only be taken as a whole, or cut. */
+/** Yields the tasks of a listing, which is read as a whole, or cut, before the first of them. */
 async function* scanned(view: SpoolView): AsyncGenerator<Ref> {
   const refs: Ref[] = []
   await view.scan(

@@ -105,7 +105,7 @@ export interface NameCounts {
   readonly parked: number
   readonly retrying: number
   readonly dead: number
-  /** How many tasks of the name may run at a time; undefined: unknown, or any number. */
+  /** How many tasks of the name may run at a time; undefined if unknown, or if there is no limit. */
   readonly slots: number | undefined
   /** Runs that ended well and otherwise since the daemons started; and the rates of both per second, over five minutes. */
   readonly done: number
@@ -182,7 +182,7 @@ export function cellsOf<Item>(columns: ReadonlyArray<Cells<Item>>, item: Item, n
   return columns.map(({ cell }) => cell(item, nowMs))
 }
 
-/** The name of a named task; undefined for a dictionary. A copy, because a slice would keep the whole packet in memory. */
+/** Returns the name of a named task; '' for a dictionary. A copy, because a slice would keep the whole packet in memory. */
 export function taskOf({ file: { vars } }: TaskView): string {
   return vars !== undefined && isNamed(vars) ? Buffer.from(taskNameOf(vars) ?? '', 'latin1').toString() : ''
 }

@@ -3,7 +3,7 @@ import { WISH } from '../../../admin/operate/spool-actions.js'
 import { ownStateOf, type TaskState } from '../../../engines/spool/admin/task-view.js'
 import { type Intent, type Row, type TopState, targetsOf } from './state.js'
 
-/** The keys of actions on the tab of schedules. */
+/** The actions on the tab of schedules, by the action that their key means elsewhere. */
 const ON_SCHEDULES: Readonly<Partial<Record<ActionName, ActionName>>> = {
   kick: 'run-schedule',
   pause: 'pause-schedule',

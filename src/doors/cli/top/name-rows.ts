@@ -60,7 +60,7 @@ function sum(stats: readonly NamedStats[], of: (each: NamedStats) => number): nu
   return stats.reduce((total, each) => total + of(each), 0)
 }
 
-/** The figures of names whose tasks wait for slots. */
+/** The number of slots per name, for names whose tasks wait for slots. */
 function slotsOf(statuses: readonly SpoolStatus[]): ReadonlyMap<string, number> {
   const queues = statuses.flatMap(status => (status.source === 'none' ? [] : (status.tasks.slotQueues ?? [])))
   return new Map(queues.map(({ name, count }) => [name, count]))

@@ -5,7 +5,7 @@ import { TABS, tabAt } from './tabs.js'
 
 const LONGEST_PROMPT = 200
 
-/** Handles a key. @param page how many rows the screen shows */
+/** Returns what a key does. @param page how many rows the screen shows */
 export function press(state: TopState, key: string, page: number): Step {
   if (key === 'ctrl-c') return { state, effect: { kind: 'quit' } }
   if (key === 'ctrl-z') return { state, effect: { kind: 'suspend' } }

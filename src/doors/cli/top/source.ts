@@ -170,7 +170,7 @@ function seenAs(tab: TaskTab, task: TaskView, nowMs: number): Seen {
   return { row, state, name: taskOf(task), order: orderOf(tab, task, nowMs) }
 }
 
-/** Sorts the rows. Waiting tasks stay in the order of their source. */
+/** Returns the place of a task among the rows, the lowest first. Waiting tasks stay in the order of their source. */
 function orderOf(tab: TaskTab, task: TaskView, nowMs: number): number {
   switch (tab) {
     case 'running':

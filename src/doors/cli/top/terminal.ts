@@ -49,11 +49,11 @@ export class Terminal {
   readonly #signals: ReadonlyArray<readonly [NodeJS.Signals, () => void]>
   readonly #restore = () => this.#leave()
   readonly #resized = () => this.#anew()
-  /** The lines on the screen; undefined: unknown. */
+  /** The lines on the screen; undefined if unknown. */
   #shown: readonly string[] | undefined
   #wanted: readonly string[] | undefined
   #isWriting = false
-  /** On the clock of `performance.now()`. */
+  /** When the last write began, on the clock of `performance.now()`. */
   #writingSince = 0
   #isOpen = false
 
@@ -183,7 +183,7 @@ export class Terminal {
  * The text that turns one screen into another. Lines are erased before they are written, because after a full line the cursor is still
  * in its last column.
  *
- * @param shown undefined: clears the screen
+ * @param shown the lines on the screen; undefined to clear the screen first
  */
 function frameOf(shown: readonly string[] | undefined, wanted: readonly string[]): string {
   const lines = wanted

@@ -10,7 +10,7 @@ export interface ReportOptions {
   readonly json?: boolean
 }
 
-/** What output calls a task. */
+/** The name of a task in the output. */
 export interface AwaitedTask {
   readonly shown: string
   readonly ref: Ref
@@ -20,13 +20,13 @@ export interface UnfinishedTask extends AwaitedTask {
   readonly state: Promise<string>
 }
 
-/** One cannot have been a task. */
+/** The exit code if a word cannot have been a task. */
 const EX_UNKNOWN = 4
-/** As timeout(1): not all of them ended in time. */
+/** The exit code if not all tasks ended in time, as that of timeout(1). */
 const EX_TIMED_OUT = 124
-/** A task that is done leaves no trace. */
+/** The result for a task that is not there, because a task that is done leaves no trace. */
 const MAYBE_DONE = 'done or unknown'
-/** So many tasks that have not ended are named. */
+/** The most tasks that have not ended and are named. */
 const MOST_NAMED = 10
 
 /** Reports how each task ended, and keeps the exit code. */
@@ -68,7 +68,7 @@ export class WaitReport {
     }
   }
 
-  /** It cannot have been a task. */
+  /** Reports a word that cannot have been a task. */
   unknown(word: string, why: string): void {
     this.exitCode = Math.max(this.exitCode, EX_UNKNOWN)
     if (this.#options.json === true) this.#output.json({ command: 'wait', name: word, result: 'unknown' })
