@@ -199,3 +199,40 @@ describe('Perl and Ruby in one ini', { skip: skipUnless('perl', 'ruby') }, () =>
     assert.deepEqual(daemon.journal(), ['perl perl', 'perl ruby', 'ruby ruby', 'perl undef', 'ruby undef'])
   })
 })
+
+// Node 20 pads the names of abstract sockets, so the daemon's own cannot be found there: the peer is uWSGI's
+describe('a signal to an abstract socket', { skip: skipUnless('python3', 'ruby') }, () => {
+  const HANDLERS = {
+    python: (name: string) => `
+import socket, threading
+def accept(server):
+    peer = server.accept()[0]
+    journal('%d' % peer.recv(4)[3])
+    peer.sendall(bytes((110, 0, 0, 1)))
+def spooler(env):
+    server = socket.socket(socket.AF_UNIX)
+    server.bind('\\0${name}\\0')
+    server.listen()
+    threading.Thread(target=accept, args=(server,)).start()
+    uwsgi.signal(5, '@${name}')
+    return uwsgi.SPOOL_OK
+uwsgi.spooler = spooler`,
+    ruby: (name: string) => `
+require 'socket'
+def UWSGI.spooler(env)
+  server = UNIXServer.new("\\0${name}\\0")
+  Thread.new { peer = server.accept; journal(peer.read(4).bytes[3].to_s); peer.write([110, 0, 0, 1].pack('C4')) }
+  UWSGI.signal(5, '@${name}')
+  UWSGI::SPOOL_OK
+end`,
+  } as const
+  for (const language of ['python', 'ruby'] as const)
+    it(`arrives from ${language}`, async () => {
+      const spool = spoolDirectory()
+      drop(spool)
+      const handler = HANDLERS[language](`spoold-test-${process.pid}-${language}`)
+      const daemon = await startHost(language, { spool, handler })
+      await until('the task has ended', () => leftIn(spool).length === 0)
+      assert.deepEqual(daemon.journal(), ['5'])
+    })
+})

@@ -372,7 +372,8 @@ def _signal_remote(number, remote):
         else:
             peer = _socket.socket(_socket.AF_UNIX)
             peer.settimeout(4)
-            peer.connect('\0' + address[1:] if address.startswith('@') else address)
+            # the abstract names of uWSGI and spoold end with a NUL
+            peer.connect('\0%s\0' % address[1:] if address.startswith('@') else address)
         with peer:
             peer.sendall(bytes((110, 0, 0, number)))
             reply = peer.recv(4)

@@ -165,7 +165,9 @@ module UWSGI
     end
 
     def signal_node(number, address)
-      peer = address.include?(':') ? TCPSocket.new(*address.split(':')) : UNIXSocket.new(address.sub(/\A@/, "\0"))
+      # the abstract names of uWSGI and spoold end with a NUL
+      path = address.start_with?('@') ? "\0#{address[1..]}\0" : address
+      peer = address.include?(':') ? TCPSocket.new(*address.split(':')) : UNIXSocket.new(path)
       peer.write([110, 0, 0, signal_number(number)].pack('C4'))
       accepted = peer.read(4)&.end_with?("\1")
       accepted || raise("node #{address} rejected signal #{number}")
