@@ -82,6 +82,18 @@ describe('a daemon with master-as-root', { skip }, () => {
     assert.deepEqual(daemon.journal(), [[GROUP, USER].sort((a, b) => a - b).join()])
   })
 
+  it('says in one line each that it may not become the user, as in a container without capabilities', async () => {
+    const daemon = await startDaemon({
+      spool: userSpool(),
+      ini: { uid: USER, gid: USER },
+      under: ['setpriv', '--bounding-set=-setuid,-setgid', '--inh-caps=-setuid,-setgid'],
+      isUnready: true,
+    })
+    assert.equal(await daemon.code(), 1)
+    assert.match(daemon.output, /^spoold: \[USER_UNKNOWN\] cannot become uid \d+ gid \d+: EPERM/m)
+    assert.doesNotMatch(daemon.output, /^ +at /m)
+  })
+
   it('keeps pidfile, log and the file of a socket where only root may write', async () => {
     const spool = userSpool()
     const [pid, log, sock] = ['pid', 'log', 'sock'].map(name => join(dirname(spool), name)) as [
