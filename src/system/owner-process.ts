@@ -251,7 +251,12 @@ const GIVEN = 3
 /** Runs in the process itself, which becomes the user for good. */
 export function actAsOwner([identity = '', act]: readonly string[]): void {
   systemCalls() // the user may not be able to read the package
-  become(JSON.parse(identity))
+  try {
+    become(JSON.parse(identity))
+  } catch (error) {
+    fs.writeSync(2, `${messageOf(error)}\n`) // who asks hears no answer
+    process.exit(1)
+  }
   if (act !== undefined) {
     const once: Act = JSON.parse(act)
     if (once.act === 'bind') return listenBelow(GIVEN, once.name)

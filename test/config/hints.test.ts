@@ -29,6 +29,7 @@ describe('a configuration gets the hint', () => {
       /^app.ini:4: warning: env: a placeholder stays as it is: nothing sets nope$/,
     'spooler = redis://:$(NOPE)@127.0.0.1/0/mail':
       /^app.ini:4: warning: spooler: a placeholder stays as it is: there is no environment variable NOPE$/,
+    'socket = 10.1.0.5': /^app.ini:4: warning: socket: .*for that host write 10\.1\.0\.5:PORT/,
     'socket = 3931': /^app.ini:4: warning: socket: .*for a port write :3931/,
     'spooler = spool-*': /^app.ini:4: warning: spooler: .*\* and \? are not expanded/,
     'spooler = spool ; comment':

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import {
   chmodSync,
+  chownSync,
   cpSync,
   existsSync,
   mkdirSync,
@@ -80,6 +81,20 @@ describe('a daemon with master-as-root', { skip }, () => {
     await spoold(['enqueue', '--spooler', spool, 'a=b'])
     await until('it has run', () => daemon.journal().length === 1)
     assert.deepEqual(daemon.journal(), [[GROUP, USER].sort((a, b) => a - b).join()])
+  })
+
+  it('says in a line that it may not become the user, as in a container without capabilities', async () => {
+    const spool = userSpool()
+    chownSync(dirname(spool), USER, USER) // below it, a process of that user is asked
+    const daemon = await startDaemon({
+      spool,
+      ini: { uid: USER, gid: USER },
+      under: ['setpriv', '--bounding-set=-setuid,-setgid', '--inh-caps=-setuid,-setgid'],
+      isUnready: true,
+    })
+    assert.equal(await daemon.code(), 1)
+    assert.match(daemon.output, /^cannot become uid \d+ gid \d+: EPERM/m)
+    assert.doesNotMatch(daemon.output, /^ +at /m)
   })
 
   it('keeps pidfile, log and the file of a socket where only root may write', async () => {

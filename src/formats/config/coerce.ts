@@ -1,3 +1,4 @@
+import { isIPv4 } from 'node:net'
 import { describe } from '../../base/errors.js'
 import { LONGEST_DELAY_MS } from '../../base/task/terms.js'
 import { parseDuration } from '../../base/time-text.js'
@@ -144,6 +145,8 @@ function literalHint(thing: string, text: string): string {
   if (thing === 'DIR' && /[*?]/.test(text)) return ' (it is taken as it is: * and ? are not expanded)'
   if (thing === 'ADDRESS' && /^[0-9]+$/.test(text))
     return ` (a unix socket of that name; for a port write :${text})`
+  if (thing === 'ADDRESS' && isIPv4(text))
+    return ` (a unix socket of that name; for that host write ${text}:PORT)`
   return ''
 }
 

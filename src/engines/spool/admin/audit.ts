@@ -2,6 +2,7 @@ import { closeSync, constants, fdatasyncSync, fstatSync, readdirSync, readSync, 
 import { quietly } from '../../../base/errors.js'
 import { hasFields } from '../../../base/json-guard.js'
 import { displayName, type Ref } from '../../../base/task/ref.js'
+import { HIDDEN } from '../../../formats/protocol/hide.js'
 import { ownersSight, type Sight } from '../../../formats/protocol/sight.js'
 import { lstatSync, openSync, renameSync, unlinkSync } from '../../../system/files/anchored-path.js'
 import { hiddenKeysOf } from '../hidden-keys.js'
@@ -128,9 +129,11 @@ function parsed(line: string): AuditEntry[] {
 
 /** Returns an entry as somebody may see it: the filter and the result may contain values of tasks. */
 export function seenEntry(entry: AuditEntry, { mayReadPayload, hide }: Sight): AuditEntry {
-  const { filter, result: _result, ...rest } = entry
-  if (!mayReadPayload) return rest
-  return { ...hide.texts(entry), ...(filter === undefined ? {} : { filter: hide.filter(filter) }) }
+  const { filter, result } = entry
+  if (mayReadPayload)
+    return { ...hide.texts(entry), ...(filter === undefined ? {} : { filter: hide.filter(filter) }) }
+  const filterSeen = filter === undefined ? {} : { filter: HIDDEN }
+  return { ...entry, ...filterSeen, ...(result === undefined ? {} : { result: HIDDEN }) }
 }
 
 export function isAuditEntry(value: unknown): value is AuditEntry {
