@@ -52,8 +52,8 @@ export interface EventMap {
   'worker-unfit': { spool: string; pid: number; error: string; running: readonly TaskName[] }
   /** It is about to be killed. */
   'worker-overran': { spool: string; pid: number }
-  /** Of a process that was killed for it, and has ended. */
-  'tasks-overran': { spool: string; pid: number; names: readonly TaskName[] }
+  /** Of a process that was killed for it, and has ended. `isOwn`: a deadline that the task had set itself */
+  'tasks-overran': { spool: string; pid: number; names: readonly TaskName[]; isOwn: boolean }
   /** It is killed, because these, which were cancelled, do not end; nothing else runs in it. */
   'worker-cancelled': { spool: string; pid: number; names: readonly TaskName[] }
   'worker-out-of-mercy': { spool: string; pid: number; running: readonly TaskName[] }

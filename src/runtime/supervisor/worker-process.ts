@@ -138,10 +138,10 @@ export class WorkerProcess {
     return this.#killed
   }
 
-  /** It was killed, because a task that had begun by then overran a deadline. */
+  /** It was killed, because a task that had begun by then overran a deadline. Of several that ran, it is not known whose own that was. */
   hasOverrun(startedAt = Number.NEGATIVE_INFINITY): boolean {
     if (this.#killed?.kind === 'harakiri') return startedAt + this.#killed.harakiriMs <= this.#killed.at
-    return this.#killed?.kind === 'own-deadline'
+    return this.#killed?.kind === 'own-deadline' && this.#work.concurrency === 1
   }
 
   /** True if it can be given tasks: it is ready, has answered the last recall, and all its interpreters are up. */
