@@ -213,7 +213,7 @@ const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...stri
   ],
   'worker-overran': [{ spool, pid }, '*** HARAKIRI ON THE SPOOLER (pid: 7) ***'],
   'tasks-overran': [
-    { spool, pid, names: [`5/${NAME}`] },
+    { spool, pid, names: [`5/${NAME}`], isOwn: false },
     `[spooler /s pid: 7] task ${NAME} overran spooler-harakiri`,
   ],
   'worker-cancelled': [

@@ -406,6 +406,7 @@ uwsgi.spooler = spooler
     await until('both are buried, the third has run', () => leftIn(spool).length === 0)
     await daemon.waitFor(/on_0 is buried.*overran spooler-harakiri/)
     await daemon.waitFor(/on_1 is buried.*overran the deadline that it had set/)
+    assert.match(daemon.output, /task uwsgi_spoolfile_on_1 overran the deadline that it had set\n/)
     assert.equal(daemon.output.match(/HARAKIRI/g)?.length, 2)
   })
 

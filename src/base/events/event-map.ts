@@ -52,8 +52,11 @@ export interface EventMap {
   'worker-unfit': { spool: string; pid: number; error: string; running: readonly TaskName[] }
   /** The worker is about to be killed, because a task of it overran its deadline. */
   'worker-overran': { spool: string; pid: number }
-  /** Tasks overran their deadline in a worker that was killed for this, and has ended. */
-  'tasks-overran': { spool: string; pid: number; names: readonly TaskName[] }
+  /**
+   * Tasks overran their deadline in a worker that was killed for this, and has ended. `isOwn`: true for a deadline that the task had set
+   * itself.
+   */
+  'tasks-overran': { spool: string; pid: number; names: readonly TaskName[]; isOwn: boolean }
   /** The worker is about to be killed, because these cancelled tasks do not end; nothing else runs in it. */
   'worker-cancelled': { spool: string; pid: number; names: readonly TaskName[] }
   'worker-out-of-mercy': { spool: string; pid: number; running: readonly TaskName[] }

@@ -122,9 +122,10 @@ export function logLines(log: LineLog, isQuiet: (path: string) => boolean): List
     'host-died': ({ spool, pid, detail }) => tell('error', { spool, pid }, `${detail}, replacing it`),
     'worker-overran': ({ spool, pid }) =>
       log.line('error', `*** HARAKIRI ON THE SPOOLER (pid: ${pid}) ***`, { spool, worker: pid }),
-    'tasks-overran': ({ spool, pid, names }) => {
+    'tasks-overran': ({ spool, pid, names, isOwn }) => {
+      const limit = isOwn ? 'the deadline that it had set' : 'spooler-harakiri'
       for (const name of names)
-        tell('error', { spool, pid }, `task ${lineName(name)} overran spooler-harakiri`, taskFields(name))
+        tell('error', { spool, pid }, `task ${lineName(name)} overran ${limit}`, taskFields(name))
     },
     'worker-cancelled': ({ spool, pid, names }) =>
       tell(

@@ -318,7 +318,8 @@ export class Feeder {
     const tell = (begun: readonly Begun[]) => {
       const running = begun.map(({ name }) => name)
       const overran = begun.filter(({ startedAt }) => worker.hasOverrun(startedAt)).map(({ name }) => name)
-      if (overran.length > 0) events.emit('tasks-overran', { spool, pid, names: overran })
+      const isOwn = worker.killed?.kind === 'own-deadline'
+      if (overran.length > 0) events.emit('tasks-overran', { spool, pid, names: overran, isOwn })
       if (isDeath) events.emit('worker-died', { spool, pid, code, signal, running, isReplaced })
     }
     const { unclear } = work.tasks

@@ -141,10 +141,13 @@ export class WorkerProcess {
     return this.#killed
   }
 
-  /** True if the worker was killed for a deadline that a task with this start time overran; without a time, for any deadline. */
+  /**
+   * True if the worker was killed for a deadline that a task with this start time overran; without a time, for any deadline. False for
+   * a task's own deadline where several tasks ran, because it is unknown whose deadline that was.
+   */
   hasOverrun(startedAt = Number.NEGATIVE_INFINITY): boolean {
     if (this.#killed?.kind === 'harakiri') return startedAt + this.#killed.harakiriMs <= this.#killed.at
-    return this.#killed?.kind === 'own-deadline'
+    return this.#killed?.kind === 'own-deadline' && this.#work.concurrency === 1
   }
 
   /** True if the worker can be given tasks: it is ready, has answered the last recall, and all its interpreters are up. */
