@@ -132,7 +132,9 @@ def naming(path, mark):
 for path in ('called:it', 'os:path.join', 'django.core.mail.message:mimetypes.os.getenv', 'builtins:str'):
     raises(AbortException, path + ' is no tuple', lambda: unpack(naming(path, 'tuple')))
     raises(AbortException, path + ' is no EmailMessage', lambda: unpack(naming(path, 'message')))
-assert called == []`,
+assert called == []
+raises(AbortException, 'this:x: its module is not loaded in the daemon', lambda: unpack(naming('this:x', 'message')))
+assert 'this' not in sys.modules`,
   'what is received equals what the actual backend sends, for 30 kinds of message': `
 import django
 ${KINDS}

@@ -188,6 +188,7 @@ function foreignJobs(client: Redis, key: string): NonNullable<TestSpool['foreign
     'options that are null': hash({ opts: 'null' }),
     'options that are not JSON': hash({ opts: '{"x":' }),
     'options of other types': hash({ opts: JSON.stringify({ priority: 'x', delay: {} }) }),
+    'a count of its starts that is none': hash({ ats: 'x' }),
     'a time that is none': hash({ timestamp: 'yesterday' }),
     'a packet without a header': hash({ data: JSON.stringify({ packet: 'AAAA' }) }),
     'a packet that is shorter than it says': hash({ data: JSON.stringify({ packet: 'Ef8AAA==' }) }),

@@ -313,7 +313,9 @@ function withoutHidden(task: TaskView, hide: Hide): TaskView {
   if (!hide.isOn) return task
   if (hide.isEverything) return withKeysOnly(task, hide)
   const { file, record, letter, parked } = task
-  const secrets = file.vars === undefined ? [] : hide.secretsIn(file.vars)
+  // a value of 64 KB may have ten thousand, and most tasks have no text that could quote one
+  const hasTexts = record !== undefined || letter !== undefined || parked !== undefined
+  const secrets = hasTexts && file.vars !== undefined ? hide.secretsIn(file.vars) : []
   return {
     ...task,
     file: { ...file, vars: file.vars === undefined ? undefined : hide.vars(file.vars) },

@@ -7,10 +7,10 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import logging
 import smtplib
+import sys
 from email import message_from_bytes, policy
 from email.charset import Charset
 from email.message import MIMEPart, Message
@@ -268,9 +268,11 @@ def _path(kind: type) -> str:
 
 
 def _found(path: str, base: type) -> Any:
-    """Whoever enqueues has chosen the path: nothing but such a class is called."""
+    """Whoever enqueues has chosen the path: nothing is imported, which may be a file in the spool, and nothing but such a class is called."""
     module, _, names = path.partition(':')
-    found: Any = importlib.import_module(module)
+    if module not in sys.modules:
+        raise AbortException('%s: its module is not loaded in the daemon; import it where the tasks are' % path)
+    found: Any = sys.modules[module]
     for name in names.split('.'):
         found = getattr(found, name)
     if not (isinstance(found, type) and issubclass(found, base)):
