@@ -1,0 +1,51 @@
+import assert from 'node:assert/strict'
+import { before, describe, it } from 'node:test'
+import { Browser, give, startDashboard, type TestDashboard } from '../helpers/dashboard.js'
+import { drop, packet } from '../helpers/files.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+const IN_A_CENTURY = 4_000_000_000
+/** More than a search looks at. */
+const TASKS = 20_050
+
+/** The tasks are for later. */
+function filled(): string {
+  const spool = spoolDirectory()
+  const bytes = packet({ to: 'joe' })
+  for (let i = 0; i < TASKS; i++) give(drop(spool, `fits-${i}`, bytes, IN_A_CENTURY))
+  return spool
+}
+
+describe('what a page says of how far it has looked', () => {
+  const starting = startDashboard({ spool: filled() })
+  let at: TestDashboard
+  let browser: Browser
+  before(async () => {
+    at = await starting
+    browser = new Browser(at.place)
+    await browser.logIn(at.tokenOf('admin', true))
+  })
+  /** @returns the text that the pattern finds in the words of a page */
+  const said = async (path: string, pattern: RegExp) => {
+    const { text } = await browser.get(`/spools/spool${path}`)
+    const words = text
+      .replace(/^.*<main/s, '')
+      .replace(/<[^>]*>/g, ' ')
+      .replace(/\s+/g, ' ')
+    return pattern.exec(words)?.[0] ?? words.slice(0, 1000)
+  }
+
+  it('is that it gave up, where a search has looked at many tasks and few fit', async () => {
+    assert.equal(
+      await said('/find?key=to=nobody', /(?<=Newer than Find )[^.]*[.]/),
+      '0 tasks fit among the 20,000 that were looked at; there may be more.',
+    )
+  })
+
+  it('is that there may be more, where a search has filled its page', async () => {
+    assert.equal(
+      await said('/find?name=fits-*', /(?<=Newer than Find )[^.]*[.]/),
+      'The first 50 tasks that fit; there may be more.',
+    )
+  })
+})
