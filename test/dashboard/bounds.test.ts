@@ -1,18 +1,23 @@
 import assert from 'node:assert/strict'
+import { chmodSync } from 'node:fs'
 import { before, describe, it } from 'node:test'
+import { countText } from '#src/doors/dashboard/views/text.js'
+import { spoolSnapshotOf } from '../helpers/control.js'
 import { Browser, give, startDashboard, type TestDashboard } from '../helpers/dashboard.js'
 import { drop, packet } from '../helpers/files.js'
+import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 const IN_A_CENTURY = 4_000_000_000
 /** More than a search looks at. */
 const TASKS = 20_050
 
-/** The tasks are for later. */
+/** The tasks are for later. Of one more, only root may read the file. */
 function filled(): string {
   const spool = spoolDirectory()
   const bytes = packet({ to: 'joe' })
   for (let i = 0; i < TASKS; i++) give(drop(spool, `fits-${i}`, bytes, IN_A_CENTURY))
+  chmodSync(drop(spool, 'unreadable', bytes, IN_A_CENTURY), 0)
   return spool
 }
 
@@ -47,5 +52,13 @@ describe('what a page says of how far it has looked', () => {
       await said('/find?name=fits-*', /(?<=Newer than Find )[^.]*[.]/),
       'The first 50 tasks that fit; there may be more.',
     )
+  })
+
+  it('leaves a task that cannot be read out of those that wait for their time', async () => {
+    const { later } = await until('all are seen', async () => {
+      const { tasks } = await spoolSnapshotOf(at.spool)
+      return tasks.unreadable === 1 && tasks.later === TASKS ? tasks : undefined
+    })
+    assert.equal(await said('', /Waiting [0-9,]+ Parked/), `Waiting ${countText(later)} Parked`)
   })
 })

@@ -1,11 +1,11 @@
 import type { DaemonSnapshot, SpoolSnapshot } from '../../../runtime/stats/snapshot.js'
-import { laterOf } from './counts.js'
 
 /** One spool at one moment. */
 export interface Sample {
   readonly atMs: number
   readonly due: number
   readonly unseen: number
+  /** Tasks whose time has not come. */
   readonly waiting: number
   readonly running: number
   readonly wanted: number
@@ -66,7 +66,7 @@ export class History {
       atMs,
       due: tasks.due,
       unseen: tasks.unseen,
-      waiting: laterOf(tasks),
+      waiting: tasks.later,
       running: tasks.running,
       wanted: processes.wanted,
       present: processes.present,
