@@ -54,6 +54,13 @@ describe('what a page says of how far it has looked', () => {
     )
   })
 
+  it('is how many changes of the number of workers it has', async () => {
+    assert.equal(
+      await said('/workers', /From the daemon[^.]*[.]/),
+      'From the daemon&#39;s snapshot; since the dashboard was started, the chart has the last hour, and the table the last 100 changes.',
+    )
+  })
+
   it('leaves a task that cannot be read out of those that wait for their time', async () => {
     const { later } = await until('all are seen', async () => {
       const { tasks } = await spoolSnapshotOf(at.spool)

@@ -31,7 +31,7 @@ export interface SpoolHistory {
 
 /** An hour of samples, one every five seconds. For 15 spools, these are a hundred thousand numbers. */
 const MOST_SAMPLES = 720
-const MOST_CHANGES = 100
+export const MOST_CHANGES = 100
 
 interface Kept {
   samples: Sample[]
