@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { chmodSync } from 'node:fs'
 import { before, describe, it } from 'node:test'
+import { urlTextOf } from '#src/doors/dashboard/spools.js'
 import { countText } from '#src/doors/dashboard/views/text.js'
 import { spoolSnapshotOf } from '../helpers/control.js'
 import { Browser, give, startDashboard, type TestDashboard } from '../helpers/dashboard.js'
@@ -11,12 +12,14 @@ import { spoolDirectory } from '../helpers/workspace.js'
 const IN_A_CENTURY = 4_000_000_000
 /** More than a search looks at. */
 const TASKS = 20_050
+const MIB = 1024 * 1024
 
 /** The tasks are for later. Of one more, only root may read the file. */
 function filled(): string {
   const spool = spoolDirectory()
   const bytes = packet({ to: 'joe' })
   for (let i = 0; i < TASKS; i++) give(drop(spool, `fits-${i}`, bytes, IN_A_CENTURY))
+  give(drop(spool, 'large', packet({ to: 'jim' }, 'x'.repeat(3 * MIB)), IN_A_CENTURY))
   chmodSync(drop(spool, 'unreadable', bytes, IN_A_CENTURY), 0)
   return spool
 }
@@ -54,6 +57,12 @@ describe('what a page says of how far it has looked', () => {
     )
   })
 
+  it('is how much of a body a download has', async () => {
+    const page = `/tasks/${urlTextOf('large')}`
+    assert.equal(await said(page, /Download .*$/), 'Download the first 1 MiB of the body ')
+    assert.equal(await said(page, /text, 3 MiB[^.]*shown/), 'text, 3 MiB, the beginning is shown')
+  })
+
   it('is how many changes of the number of workers it has', async () => {
     assert.equal(
       await said('/workers', /From the daemon[^.]*[.]/),
@@ -64,7 +73,7 @@ describe('what a page says of how far it has looked', () => {
   it('leaves a task that cannot be read out of those that wait for their time', async () => {
     const { later } = await until('all are seen', async () => {
       const { tasks } = await spoolSnapshotOf(at.spool)
-      return tasks.unreadable === 1 && tasks.later === TASKS ? tasks : undefined
+      return tasks.unreadable === 1 && tasks.later === TASKS + 1 ? tasks : undefined
     })
     assert.equal(await said('', /Waiting [0-9,]+ Parked/), `Waiting ${countText(later)} Parked`)
   })

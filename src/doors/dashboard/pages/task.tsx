@@ -8,6 +8,7 @@ import type { PageContext, Raw } from '../context.js'
 import type { ShownBytes } from '../models/shown-bytes.js'
 import { type Payload, type TaskDetail, taskDetail } from '../models/task-detail.js'
 import { PageError } from '../page-error.js'
+import { MOST_BODY_BYTES } from '../readable-spools.js'
 import { ActionForm, TaskActions } from '../views/actions.js'
 import { type SpoolPage, spoolHref } from '../views/links.js'
 import { Facts, StateBadge, Table, When } from '../views/parts.js'
@@ -193,9 +194,11 @@ function Content({ payload, bodyHref }: { payload: Payload; bodyHref: string | n
           {body === null ? <p>The task has ended.</p> : <Bytes bytes={body} />}
           {bodyHref !== null && (
             <p>
-              <a
-                href={bodyHref}
-              >{`Download the ${bodyBytes > MOST_DOWNLOADED ? 'first MiB of the ' : ''}body, ${bytesText(bodyBytes)}`}</a>
+              <a href={bodyHref}>
+                {bodyBytes > MOST_BODY_BYTES
+                  ? `Download the first ${bytesText(MOST_BODY_BYTES)} of the body`
+                  : `Download the body, ${bytesText(bodyBytes)}`}
+              </a>
             </p>
           )}
         </section>
@@ -203,9 +206,6 @@ function Content({ payload, bodyHref }: { payload: Payload; bodyHref: string | n
     </>
   )
 }
-
-/** A download has no more of a body than this, because `ReadableSpool.body` returns no more. */
-const MOST_DOWNLOADED = 1024 * 1024
 
 const KINDS = { text: 'text', json: 'JSON', hex: 'bytes that are no text' } as const
 /** A text of one line and at most this many characters is shown in line, because it needs no scrolling. */
