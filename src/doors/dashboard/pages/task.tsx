@@ -173,7 +173,7 @@ function Task({ detail, bodyHref, actions }: TaskProps) {
 }
 
 function Content({ payload, bodyHref }: { payload: Payload; bodyHref: string | null }) {
-  const { pairs, body, bodyBytes } = payload
+  const { pairs, body, bodyFault, bodyBytes } = payload
   return (
     <>
       <section class="card" aria-labelledby="keys">
@@ -191,7 +191,7 @@ function Content({ payload, bodyHref }: { payload: Payload; bodyHref: string | n
       {bodyBytes > 0 && (
         <section class="card" aria-labelledby="body">
           <h2 id="body">Body</h2>
-          {body === null ? <p>The task has ended.</p> : <Bytes bytes={body} />}
+          {body === null ? <p>{bodyFault}</p> : <Bytes bytes={body} />}
           {bodyHref !== null && (
             <p>
               <a href={bodyHref}>
