@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict'
-import { chmodSync } from 'node:fs'
+import { chmodSync, mkdirSync } from 'node:fs'
+import { join } from 'node:path'
 import { before, describe, it } from 'node:test'
 import { urlTextOf } from '#src/doors/dashboard/spools.js'
 import { countText } from '#src/doors/dashboard/views/text.js'
 import { spoolSnapshotOf } from '../helpers/control.js'
 import { Browser, give, startDashboard, type TestDashboard } from '../helpers/dashboard.js'
+import { changed } from '../helpers/dashboard-tasks.js'
 import { drop, packet } from '../helpers/files.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
@@ -12,6 +14,9 @@ import { spoolDirectory } from '../helpers/workspace.js'
 const IN_A_CENTURY = 4_000_000_000
 /** More than a search looks at. */
 const TASKS = 20_050
+const HELD = ['fits-0', 'fits-1', 'fits-2']
+/** With the records of the held tasks, as many entries as a listing of records looks at. */
+const EMPTY_PRIORITIES = 10_000 - HELD.length
 const MIB = 1024 * 1024
 
 /** The tasks are for later. Of one more, only root may read the file. */
@@ -55,6 +60,15 @@ describe('what a page says of how far it has looked', () => {
       await said('/find?name=fits-*', /(?<=Newer than Find )[^.]*[.]/),
       'The first 50 tasks that fit; there may be more.',
     )
+  })
+
+  it('is how many records a listing that stopped early has found', async () => {
+    for (const name of HELD) await changed('hold', at.spool, name)
+    for (let i = 0; i < EMPTY_PRIORITIES; i++) {
+      mkdirSync(join(at.spool, '.spoold/records', String(i)))
+      give(join(at.spool, '.spoold/records', String(i)))
+    }
+    assert.equal(await said('/held', /Of the first [0-9,]+ records/), 'Of the first 3 records')
   })
 
   it('is how much of a body a download has', async () => {
