@@ -77,6 +77,13 @@ describe('what a page says of how far it has looked', () => {
     assert.equal(await said(page, /text, 3 MiB[^.]*shown/), 'text, 3 MiB, the beginning is shown')
   })
 
+  it('is how many groups of parked tasks it has at most', async () => {
+    assert.equal(
+      await said('/parked', /From the daemon[^;]*;/),
+      'From the daemon: at most 200 reasons and names, with the first 5 tasks of each;',
+    )
+  })
+
   it('is how many changes of the number of workers it has', async () => {
     assert.equal(
       await said('/workers', /From the daemon[^.]*[.]/),
