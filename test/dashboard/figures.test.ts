@@ -31,6 +31,27 @@ describe('the history of a dashboard', () => {
     )
   })
 
+  it('goes on at once after the clock was set back, without the samples of a time that is still to come', () => {
+    const history = new History()
+    const add = (seconds: number, done: number, wanted = 1) =>
+      history.add(daemonSnapshot(seconds * 1000, spoolSnapshot({ totals: { done }, processes: { wanted } })))
+    for (const at of [100, 105, 110, 115]) add(at, 0)
+    add(107, 50, 2)
+    add(112, 70, 2)
+    const { samples, changes } = history.of('/spool')
+    assert.deepEqual(
+      samples.map(({ atMs, done }) => [atMs, done]),
+      [
+        [105_000, 0],
+        [112_000, 4],
+      ],
+    )
+    assert.deepEqual(
+      changes.map(({ atMs, from, to }) => [atMs, from, to]),
+      [[107_000, 1, 2]],
+    )
+  })
+
   it('keeps an hour, takes no snapshot twice, and forgets a spool that is gone', () => {
     for (let at = 30; at < 30 + 5 * 1000; at += 5) add(at, { totals: { done: 150 } })
     const { samples } = history.of('/spool')

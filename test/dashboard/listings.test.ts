@@ -81,6 +81,24 @@ describe('one task on a dashboard', () => {
     assert.deepEqual([payload?.body?.text, payload?.bodyBytes, row.state], ['a body', 6, 'due'])
   })
 
+  it('says why its body cannot be read', async () => {
+    const { spool, names } = filled(1)
+    const found = lookIn(spool)(names[0] ?? '') ?? assert.fail()
+    const faultOf = async (error: Error) => {
+      const readBody = () => Promise.reject(error)
+      const { payload } = await taskDetail(found, { mayReadPayload: true, nowMs: Date.now(), readBody })
+      return [payload?.body, payload?.bodyFault]
+    }
+    const failed = (code: string, text: string) =>
+      Object.assign(new Error(`${code}: ${text}, read`), { code })
+    assert.deepEqual(await faultOf(failed('EIO', 'i/o error')), [
+      null,
+      'It cannot be read: EIO: i/o error, read',
+    ])
+    assert.deepEqual(await faultOf(failed('ENOENT', 'no such file')), [null, 'The task has ended.'])
+    assert.equal((await detailOf(spool, names[0] ?? '', true)).payload?.bodyFault, null)
+  })
+
   it('has its last error line by line, and the last line of each in its history', async () => {
     const { spool, names } = filled(1)
     const said = 'Error: red\u001b[31m \u202eevil\r\n  at f\n[cause]: Error: deadlock'

@@ -96,7 +96,10 @@ describe('the dashboard of a spool on Redis', { skip: skipUnless('redis-server')
         assert.doesNotMatch(text, new RegExp(`${PASSWORD}|${HIDDEN}|bob:`), path)
         if (!mayRead) assert.doesNotMatch(text, new RegExp(SECRET), path)
       }
-    assert.equal((await reader.get('/spools/mail/find?state=waiting')).text.includes(urlTextOf(later)), true)
+    const found = (await reader.get('/spools/mail/find?state=waiting')).text
+    assert.ok(found.includes(urlTextOf(later)))
+    assert.match(found, /Reads the jobs from Redis, in the order in which they start/)
+    assert.doesNotMatch(found, /order of the directory/)
     assert.equal((await blind.get(`/spools/mail/find?grep=${SECRET}`)).status, 403)
 
     assert.equal((await act(blind, '/spools/mail', `${page}/hold`)).status, 403)

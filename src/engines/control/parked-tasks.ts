@@ -10,8 +10,8 @@ import { hiddenKeysOf } from '../spool/hidden-keys.js'
 import { currentPauses } from '../spool/pauses.js'
 import { askDaemons } from './client.js'
 
-/** The maximum number of groups in a daemon's answer that are used. */
-const MOST_GROUPS = 200
+/** A daemon tells no more groups of parked tasks than this, and no more of an answer are used. */
+export const MOST_GROUPS = 200
 /** How many tasks to ask for, where only the refs tell what is parked. */
 const MOST_TOLD = 2000
 /** How many tasks of each reason and name a daemon can name. */

@@ -12,7 +12,7 @@ import { type Ref, toByteString } from '../../base/task/ref.js'
 import type { Looker, Report } from '../../base/task/report.js'
 import type { NamedSlots } from '../../base/task/terms.js'
 import type { WatchChoice } from '../../system/files/directory-watch.js'
-import { isToldByName, MOST_PARKED_NAMED } from '../control/parked-tasks.js'
+import { isToldByName, MOST_GROUPS, MOST_PARKED_NAMED } from '../control/parked-tasks.js'
 import { MOST_NAMED, MOST_REACHED } from '../control/task-names.js'
 import type { FeedLoss, FeedNews, FeedState, FeedStats, LookHint, PriorityStats, Source } from '../feed.js'
 import { BacklogCount, type Census, type CountedBacklog, censusOf } from '../spool/index/backlog-count.js'
@@ -237,8 +237,6 @@ function prioritiesOf(
   }
 }
 
-/** How many parked groups are told; of more, the first in the order of `parkedGroups`. */
-const MOST_GROUPS = 200
 /** How many refs are told, over all groups together. */
 const MOST_TOLD = 2000
 

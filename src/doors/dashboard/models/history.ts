@@ -1,16 +1,16 @@
 import type { DaemonSnapshot, SpoolSnapshot } from '../../../runtime/stats/snapshot.js'
-import { laterOf } from './counts.js'
 
 /** One spool at one moment. */
 export interface Sample {
   readonly atMs: number
   readonly due: number
   readonly unseen: number
+  /** Tasks whose time has not come. */
   readonly waiting: number
   readonly running: number
   readonly wanted: number
   readonly present: number
-  /** Runs per second since the previous sample. The same for `failed`. */
+  /** Runs per second since the previous snapshot. The same for `failed`. */
   readonly done: number
   readonly failed: number
 }
@@ -31,12 +31,12 @@ export interface SpoolHistory {
 
 /** An hour of samples, one every five seconds. For 15 spools, these are a hundred thousand numbers. */
 const MOST_SAMPLES = 720
-const MOST_CHANGES = 100
+export const MOST_CHANGES = 100
 
 interface Kept {
   samples: Sample[]
   changes: SizeChange[]
-  last: { readonly atMs: number; readonly done: number; readonly failed: number }
+  last: Pick<Sample, 'atMs' | 'done' | 'failed' | 'wanted'>
 }
 
 /** The figures of the last hour's snapshots, and the last changes of size. Only in memory, so they begin with the process. */
@@ -56,36 +56,28 @@ export class History {
 
   #addTo(spool: SpoolSnapshot, atMs: number): void {
     const { tasks, totals, processes } = spool
-    const last = { atMs, done: totals.done, failed: failuresIn(totals) }
+    const { wanted, present, size } = processes
+    const last = { atMs, done: totals.done, failed: failuresIn(totals), wanted }
     const kept = this.#kept.get(spool.directory)
     if (kept === undefined) return void this.#kept.set(spool.directory, { samples: [], changes: [], last })
-    const seconds = (atMs - kept.last.atMs) / 1000
-    if (seconds <= 0) return // the same snapshot, or a clock that was set back
-    const perSecond = (now: number, before: number) => Math.max(0, now - before) / seconds
-    const sample = {
-      atMs,
-      due: tasks.due,
-      unseen: tasks.unseen,
-      waiting: laterOf(tasks),
-      running: tasks.running,
-      wanted: processes.wanted,
-      present: processes.present,
-      done: perSecond(last.done, kept.last.done),
-      failed: perSecond(last.failed, kept.last.failed),
-    }
-    const from = kept.samples.at(-1)?.wanted
-    const { reason, isByHand } = processes.size
-    if (from !== undefined && from !== sample.wanted)
-      kept.changes.push({
-        atMs,
-        from,
-        to: sample.wanted,
-        reason: reason ?? (isByHand ? 'by hand' : 'the configuration changed'),
-      })
-    kept.samples.push(sample)
+    const before = kept.last
     kept.last = last
+    if (wanted !== before.wanted) {
+      const reason = size.reason ?? (size.isByHand ? 'by hand' : 'the configuration changed')
+      kept.changes.push({ atMs, from: before.wanted, to: wanted, reason })
+      if (kept.changes.length > MOST_CHANGES) kept.changes.shift()
+    }
+    // the clock was set back: the times of a chart only grow
+    if (atMs < before.atMs) kept.samples = kept.samples.filter(sample => sample.atMs < atMs)
+    if (atMs <= before.atMs) return
+    const perSecond = (now: number, then: number) => (Math.max(0, now - then) * 1000) / (atMs - before.atMs)
+    kept.samples.push({
+      ...{ atMs, wanted, present },
+      ...{ due: tasks.due, unseen: tasks.unseen, waiting: tasks.later, running: tasks.running },
+      done: perSecond(last.done, before.done),
+      failed: perSecond(last.failed, before.failed),
+    })
     if (kept.samples.length > MOST_SAMPLES) kept.samples.shift()
-    if (kept.changes.length > MOST_CHANGES) kept.changes.shift()
   }
 }
 

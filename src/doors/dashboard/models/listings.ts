@@ -10,7 +10,7 @@ import { listEntries } from '../../../system/files/entries.js'
 /** The refs of a listing. Of their files, only those of one page are opened. */
 export interface Names {
   readonly refs: readonly Ref[]
-  /** True if the listing stopped at MOST_NAMES. */
+  /** True if the listing stopped early, because it had met MOST_NAMES names or directories. */
   readonly isCut: boolean
 }
 
@@ -24,8 +24,8 @@ export interface Page {
   readonly opened: number
 }
 
-/** No more names than this are listed. The page says so. */
-export const MOST_NAMES = 10_000
+/** A listing meets no more names and directories than this. The page says how many it has. */
+const MOST_NAMES = 10_000
 export const PAGE_SIZE = 50
 /** A page opens no more tasks than this, however many of them it passes over. */
 export const MOST_OPENED = 500

@@ -1,3 +1,4 @@
+import { errnoOf, messageOf } from '../../../base/errors.js'
 import type { TaskView } from '../../../engines/spool/admin/task-view.js'
 import type { Failure } from '../../../engines/spool/records.js'
 import { toPairs } from '../../../formats/protocol/vars.js'
@@ -7,8 +8,10 @@ import { type TaskRow, taskRow } from './task-row.js'
 /** The content of a packet, for viewers who may read payloads. */
 export interface Payload {
   readonly pairs: ReadonlyArray<{ readonly key: string; readonly value: ShownBytes }>
-  /** Null: there is none, or the task ended before it was read. */
+  /** The beginning of the body. Null: there is none, or it cannot be read. */
   readonly body: ShownBytes | null
+  /** Why the body cannot be read. Null: it can, or there is none. */
+  readonly bodyFault: string | null
   readonly bodyBytes: number
 }
 
@@ -37,12 +40,13 @@ export interface TaskDetail {
   } | null
 }
 
-const MOST_BODY_BYTES = 64 * 1024
+/** No more of a body than this is shown. */
+const MOST_SHOWN_BYTES = 64 * 1024
 
 interface DetailOptions {
   readonly mayReadPayload: boolean
   readonly nowMs: number
-  /** Returns the beginning of the body. @throws Error if the task has ended */
+  /** Returns the beginning of the body. @throws why it cannot be read */
   readBody(most: number): Promise<Buffer>
 }
 
@@ -72,17 +76,25 @@ async function payloadOf({ file }: TaskView, { readBody }: DetailOptions): Promi
   if (vars === undefined) return null
   const pairs = toPairs(vars).map(([key, value]) => ({ key: key.toString('utf8'), value: showBytes(value) }))
   const bodyBytes = Math.max(0, bytes - bodyOffset)
-  return { pairs, body: bodyBytes === 0 ? null : await beginningOf(bodyBytes, readBody), bodyBytes }
+  const none = { body: null, bodyFault: null }
+  return { pairs, bodyBytes, ...(bodyBytes === 0 ? none : await beginningOf(bodyBytes, readBody)) }
 }
 
-async function beginningOf(bytes: number, readBody: DetailOptions['readBody']): Promise<ShownBytes | null> {
+async function beginningOf(
+  bytes: number,
+  readBody: DetailOptions['readBody'],
+): Promise<Pick<Payload, 'body' | 'bodyFault'>> {
   try {
-    const wanted = Math.min(bytes, MOST_BODY_BYTES)
+    const wanted = Math.min(bytes, MOST_SHOWN_BYTES)
     const body = await readBody(wanted)
     const isOther = body.length !== wanted // hidden values were replaced, which changes the length
-    return showBytes(body, isOther ? body.length : bytes)
-  } catch {
-    return null // the task has ended meanwhile
+    return { body: showBytes(body, isOther ? body.length : bytes), bodyFault: null }
+  } catch (error) {
+    const isGone = errnoOf(error) === 'ENOENT'
+    return {
+      body: null,
+      bodyFault: isGone ? 'The task has ended.' : `It cannot be read: ${messageOf(error)}`,
+    }
   }
 }
 

@@ -4,9 +4,10 @@ import type { PageContext } from '../context.js'
 import { filterIn, textsOf } from '../filter.js'
 import { PAGE_SIZE } from '../models/listings.js'
 import { taskRow } from '../models/task-row.js'
+import { MOST_LOOKED_AT } from '../readable-spools.js'
 import { spoolHref } from '../views/links.js'
 import { useLook } from '../views/parts.js'
-import { countOf } from '../views/text.js'
+import { countOf, countText } from '../views/text.js'
 import { framed, spoolScene } from './framed.js'
 import { BulkLinks, DUE, FAILED, Tasks, WHY } from './listing.js'
 
@@ -21,15 +22,15 @@ export async function findPage(context: PageContext, params: Params) {
   const texts = textsOf(filter)
   const isAsked = Object.keys(texts).length > 0
   const { tasks, isWhole } = isAsked ? await place.find(filter, PAGE_SIZE) : { tasks: [], isWhole: true }
-  const found = `The first ${PAGE_SIZE} of the tasks that fit, in the order of the directory`
   return framed(
     context,
     at,
     {
       page: 'find',
       title: 'Find',
-      source:
-        'Looks at the names of the spool and of its dead letters, and opens those that fit, until a page is full.',
+      source: place.isOnRedis
+        ? 'Reads the jobs from Redis, in the order in which they start, dead letters last, until a page is full.'
+        : 'Looks at the names of the spool and of its dead letters, in the order of the directory, and opens those that fit, until a page is full.',
     },
     <>
       <section class="card" aria-label="Filter">
@@ -37,15 +38,13 @@ export async function findPage(context: PageContext, params: Params) {
       </section>
       {isAsked && (
         <>
-          <p role="status">
-            {isWhole ? countOf(tasks.length, 'task fits', 'tasks fit') : `${found}; there are more.`}
-          </p>
+          <p role="status">{foundText(tasks.length, isWhole)}</p>
           <Tasks
             name="Tasks that fit"
             place={place}
             next={spoolHref(place.id, 'find', Object.fromEntries(query))}
             rows={tasks.map(task => taskRow(task, viewer.mayReadPayload, snapshot.atMs))}
-            empty="No task fits."
+            empty={isWhole ? 'No task fits.' : 'None of them fits.'}
             columns={[DUE, FAILED, WHY]}
           />
           {tasks.length > 0 && <BulkLinks id={place.id} filter={texts} />}
@@ -53,6 +52,15 @@ export async function findPage(context: PageContext, params: Params) {
       )}
     </>,
   )
+}
+
+/** Returns how many tasks a search has found, and whether it has stopped because its page is full, or because it gave up. */
+function foundText(count: number, isWhole: boolean): string {
+  if (count === PAGE_SIZE && !isWhole) return `The first ${PAGE_SIZE} tasks that fit; there may be more.`
+  const found = countOf(count, 'task fits', 'tasks fit')
+  return isWhole
+    ? found
+    : `${found} among the ${countText(MOST_LOOKED_AT)} that were looked at; there may be more.`
 }
 
 /** The text fields of the form, one per filter. `isPayload`: the filter looks at values or errors. */

@@ -2,7 +2,12 @@ import { printable } from '../../../base/printable.js'
 import type { ParkedGroup, ParkReason, Parked as WhyParked } from '../../../base/task/parked.js'
 import { describePair } from '../../../base/task/pause.js'
 import { baseName, displayName } from '../../../base/task/ref.js'
-import { describeGroup, MOST_PARKED_NAMED, readParkedGroups } from '../../../engines/control/parked-tasks.js'
+import {
+  describeGroup,
+  MOST_GROUPS,
+  MOST_PARKED_NAMED,
+  readParkedGroups,
+} from '../../../engines/control/parked-tasks.js'
 import type { TaskView } from '../../../engines/spool/admin/task-view.js'
 import type { SpoolSnapshot } from '../../../runtime/stats/snapshot.js'
 import type { PageContext } from '../context.js'
@@ -33,7 +38,7 @@ async function groupsPage(context: PageContext, at: SpoolScene) {
   const groups = readParkedGroups(
     await context.daemon.ask('parked', { spool: place.directory, limit: NAMED_EACH }),
   )
-  const source = `From the daemon, which names the first ${NAMED_EACH} tasks of each reason and name here, of 200 of these; no file is opened.`
+  const source = `From the daemon: at most ${MOST_GROUPS} reasons and names, with the first ${NAMED_EACH} tasks of each; no file is opened.`
   return framed(
     context,
     at,

@@ -8,6 +8,7 @@ import type { PageContext, Raw } from '../context.js'
 import type { ShownBytes } from '../models/shown-bytes.js'
 import { type Payload, type TaskDetail, taskDetail } from '../models/task-detail.js'
 import { PageError } from '../page-error.js'
+import { MOST_BODY_BYTES } from '../readable-spools.js'
 import { ActionForm, TaskActions } from '../views/actions.js'
 import { type SpoolPage, spoolHref } from '../views/links.js'
 import { Facts, StateBadge, Table, When } from '../views/parts.js'
@@ -172,7 +173,7 @@ function Task({ detail, bodyHref, actions }: TaskProps) {
 }
 
 function Content({ payload, bodyHref }: { payload: Payload; bodyHref: string | null }) {
-  const { pairs, body, bodyBytes } = payload
+  const { pairs, body, bodyFault, bodyBytes } = payload
   return (
     <>
       <section class="card" aria-labelledby="keys">
@@ -190,12 +191,14 @@ function Content({ payload, bodyHref }: { payload: Payload; bodyHref: string | n
       {bodyBytes > 0 && (
         <section class="card" aria-labelledby="body">
           <h2 id="body">Body</h2>
-          {body === null ? <p>The task has ended.</p> : <Bytes bytes={body} />}
+          {body === null ? <p>{bodyFault}</p> : <Bytes bytes={body} />}
           {bodyHref !== null && (
             <p>
-              <a
-                href={bodyHref}
-              >{`Download the ${bodyBytes > MOST_DOWNLOADED ? 'first MiB of the ' : ''}body, ${bytesText(bodyBytes)}`}</a>
+              <a href={bodyHref}>
+                {bodyBytes > MOST_BODY_BYTES
+                  ? `Download the first ${bytesText(MOST_BODY_BYTES)} of the body`
+                  : `Download the body, ${bytesText(bodyBytes)}`}
+              </a>
             </p>
           )}
         </section>
@@ -203,9 +206,6 @@ function Content({ payload, bodyHref }: { payload: Payload; bodyHref: string | n
     </>
   )
 }
-
-/** A download has no more of a body than this, because `ReadableSpool.body` returns no more. */
-const MOST_DOWNLOADED = 1024 * 1024
 
 const KINDS = { text: 'text', json: 'JSON', hex: 'bytes that are no text' } as const
 /** A text of one line and at most this many characters is shown in line, because it needs no scrolling. */

@@ -5,15 +5,7 @@ import type { TaskState, TaskView } from '../../../engines/spool/admin/task-view
 import { runningRef } from '../../../runtime/stats/read-snapshot.js'
 import type { SpoolSnapshot } from '../../../runtime/stats/snapshot.js'
 import type { PageContext, Page as PageOf } from '../context.js'
-import {
-  deadNames,
-  MOST_NAMES,
-  type Names,
-  PAGE_SIZE,
-  type Page,
-  pageOf,
-  recordedNames,
-} from '../models/listings.js'
+import { deadNames, type Names, PAGE_SIZE, type Page, pageOf, recordedNames } from '../models/listings.js'
 import type { TaskRow } from '../models/task-row.js'
 import type { ReadableSpool } from '../readable-spools.js'
 import { TaskActions } from '../views/actions.js'
@@ -167,7 +159,7 @@ const buried: PartOf = async (context, { place }, name, reason) => {
 }
 
 function boundOf({ refs, isCut }: Names, one: string): string {
-  return isCut ? `the first ${countOf(MOST_NAMES, one)}` : countOf(refs.length, one)
+  return `${isCut ? 'the first ' : ''}${countOf(refs.length, one)}`
 }
 
 export const waitingPage = listingPage('waiting', upcoming)

@@ -1,6 +1,6 @@
 import type { SpoolSnapshot, WorkerSnapshot } from '../../../runtime/stats/snapshot.js'
 import type { PageContext } from '../context.js'
-import type { SpoolHistory } from '../models/history.js'
+import { MOST_CHANGES, type SpoolHistory } from '../models/history.js'
 import { ActionForm } from '../views/actions.js'
 import { Chart } from '../views/chart.js'
 import { spoolHref } from '../views/links.js'
@@ -12,8 +12,7 @@ import { framed, spoolScene } from './framed.js'
 export async function workersPage(context: PageContext, params: Readonly<Record<string, string>>) {
   const at = await spoolScene(context, params)
   const { place, spool } = at
-  const source =
-    "From the daemon's snapshot; the chart and the changes are of the last hour, since the dashboard was started."
+  const source = `From the daemon's snapshot; since the dashboard was started, the chart has the last hour, and the table the last ${MOST_CHANGES} changes.`
   return framed(
     context,
     at,

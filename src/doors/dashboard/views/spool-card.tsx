@@ -1,5 +1,5 @@
 import type { SpoolSnapshot } from '../../../runtime/stats/snapshot.js'
-import { laterOf, sumOf } from '../models/counts.js'
+import { sumOf } from '../models/counts.js'
 import type { SpoolHistory } from '../models/history.js'
 import { Chart } from './chart.js'
 import { spoolHref } from './links.js'
@@ -32,7 +32,7 @@ export function SpoolTiles({ id, spool }: { id: string; spool: SpoolSnapshot }) 
         { label: 'Running', value: countText(tasks.running), href: spoolHref(id, 'running') },
         {
           label: 'Waiting',
-          value: countText(laterOf(tasks)),
+          value: countText(tasks.later),
           href: spoolHref(id, 'waiting', { show: 'later' }),
         },
         { label: 'Parked', value: countText(sumOf(tasks.parked)), href: spoolHref(id, 'parked') },
