@@ -445,11 +445,11 @@ describe('the house', () => {
   })
 
   it('has no any, no non-null assertion, no console below the command line', () => {
-    const wrong = files.filter(
-      ({ file, text }) =>
-        /: any\b|\bas any\b|@ts-ignore/.test(text) ||
-        (roomOf(file) !== 'doors/cli' && /\bconsole\./.test(text)),
-    )
+    const wrong = files.filter(({ file, text }) => {
+      const code = text.replaceAll(/\/\*[^]*?\*\/|\/\/ .*/g, '')
+      const hasAny = /: any\b|\bas any\b/.test(code) || text.includes('@ts-ignore')
+      return hasAny || (roomOf(file) !== 'doors/cli' && /\bconsole\./.test(code))
+    })
     assert.deepEqual(
       wrong.map(({ file }) => file),
       [],
