@@ -4,7 +4,22 @@ import { GivenTasks } from '#src/runtime/supervisor/given-tasks.js'
 
 const refsIn = (tasks: ReadonlyArray<{ readonly ref: string }>) => tasks.map(({ ref }) => ref)
 
+/** What was recalled is with another worker by now. */
+const withOthers = () => false
+
 describe('GivenTasks', () => {
+  it('keeps what it had begun when it was asked to hand that back, unless another worker has it', () => {
+    const given = new GivenTasks(4)
+    given.give(['a', 'b', 'c', 'd'])
+    given.start(0)
+    assert.deepEqual(given.recall(false), ['b', 'c', 'd'])
+    assert.deepEqual(
+      given.confirmed([0, 1, 2], ref => ref !== 'c'),
+      { kept: ['b'], dropped: [] },
+    )
+    assert.deepEqual([given.left, given.owns('b'), given.owns('c'), given.size], [['a', 'b'], true, false, 3])
+  })
+
   it('recalls what is not started, but for what may run, and keeps it until that is confirmed', () => {
     const given = new GivenTasks(1)
     given.give(['a', 'b', 'c'])
@@ -14,7 +29,7 @@ describe('GivenTasks', () => {
     assert.deepEqual(given.recall(true), [])
     given.end(0)
     assert.equal(given.size, 0)
-    given.confirmed([])
+    given.confirmed([], withOthers)
     assert.equal(given.end(1), undefined)
   })
 
@@ -60,7 +75,7 @@ describe('GivenTasks', () => {
     given.heard(8)
     assert.deepEqual([given.size, given.runningSince, given.left], [1, 7, []])
     assert.deepEqual(given.begun, [{ ref: 'b', name: 'b', lease: undefined, startedAt: 7 }])
-    given.confirmed([1])
+    given.confirmed([1], withOthers)
     assert.deepEqual([given.size, given.runningSince], [1, 7])
     assert.equal(given.end(1)?.isRecalled, true)
     assert.deepEqual([given.size, given.runningSince], [0, undefined])
@@ -72,7 +87,7 @@ describe('GivenTasks', () => {
     given.recall(true)
     given.end(0)
     given.heard(8)
-    given.confirmed([1])
+    given.confirmed([1], withOthers)
     assert.deepEqual([given.size, given.runningSince], [1, 8])
   })
 
@@ -83,7 +98,7 @@ describe('GivenTasks', () => {
     given.start(0)
     given.recall(true)
     given.heard(8)
-    given.confirmed([0])
+    given.confirmed([0], withOthers)
     assert.equal(given.runningSince, 3)
     assert.equal(given.begun[0]?.startedAt, 3)
   })
@@ -93,7 +108,7 @@ describe('GivenTasks', () => {
     given.give(['a', 'b', 'c'])
     given.end(0) // reported, and then its process had to wait for a processor before it began the next
     assert.deepEqual(given.recall(true), ['c'])
-    assert.deepEqual(given.confirmed([]), ['b'])
+    assert.deepEqual(given.confirmed([], withOthers).dropped, ['b'])
     assert.deepEqual([given.size, given.runningSince], [0, undefined])
   })
 
@@ -101,7 +116,7 @@ describe('GivenTasks', () => {
     const given = new GivenTasks(1)
     given.give(['a', 'b'])
     given.recall(true)
-    assert.deepEqual(given.confirmed([0]), [])
+    assert.deepEqual(given.confirmed([0], withOthers).dropped, [])
     assert.deepEqual(given.left, ['a'])
   })
 
@@ -113,7 +128,11 @@ describe('GivenTasks', () => {
     assert.equal(given.takeBack('x'), false)
     assert.equal(given.takeBack('c'), true)
     assert.deepEqual([given.runningSince, given.of(2)?.isRecalled], [4, false])
-    assert.deepEqual(given.confirmed([2]), ['a'], 'it had not begun what seemed to run first')
+    assert.deepEqual(
+      given.confirmed([2], withOthers).dropped,
+      ['a'],
+      'it had not begun what seemed to run first',
+    )
     assert.equal(given.end(2)?.ref, 'c')
   })
 
@@ -141,7 +160,7 @@ describe('GivenTasks', () => {
     given.recall(true)
     given.end(0)
     given.takeBack('b')
-    assert.deepEqual(given.confirmed([]), ['b'])
+    assert.deepEqual(given.confirmed([], withOthers).dropped, ['b'])
     assert.deepEqual([given.size, given.runningSince], [0, undefined])
   })
 
@@ -173,7 +192,7 @@ describe('GivenTasks', () => {
     given.start(0)
     assert.deepEqual(given.recall(false), ['b', 'c'])
     assert.deepEqual(refsIn(given.had), ['a', 'b', 'c'])
-    given.confirmed([1])
+    given.confirmed([1], withOthers)
     assert.deepEqual(refsIn(given.had), ['a', 'b'])
   })
 
@@ -184,7 +203,7 @@ describe('GivenTasks', () => {
     const notice = (number: number) => ({ name: `task ${number}`, lease: `lease ${number}` })
     given.claimed([0, 1].map(number => [number, notice(number)]))
     assert.deepEqual(given.leases, ['lease 0', 'lease 1'])
-    given.confirmed([0, 1])
+    given.confirmed([0, 1], withOthers)
     assert.equal(given.start(1), 'task 1')
     given.end(0)
     assert.deepEqual(given.leases, ['lease 1'])
@@ -197,7 +216,7 @@ describe('GivenTasks', () => {
     given.give(['ticket', 'ticket', 'ticket'])
     assert.deepEqual(given.left, ['ticket', 'ticket', 'ticket'])
     assert.equal(given.recall(true).length, 2)
-    given.confirmed([0, 1])
+    given.confirmed([0, 1], withOthers)
     assert.equal(given.begun.length, 2)
     assert.equal(given.had.length, 2)
     assert.equal(given.end(1)?.isRecalled, true)

@@ -11,8 +11,9 @@ const HARAKIRI_MS = 1000
 function nothing(): void {}
 
 const NO_LISTENER: WorkerListener = {
-  ...{ signalled: nothing, reported: nothing, dropped: nothing, cancelling: nothing, claimed: nothing },
+  ...{ signalled: nothing, reported: nothing, cancelling: nothing, claimed: nothing },
   ...{ opened: nothing, deadline: nothing, areLeased: false },
+  recalled: (worker, begun) => void worker.work.recalled(begun, () => false),
 }
 
 /** The master's side of a worker that is ready; what it says is up to the test. */

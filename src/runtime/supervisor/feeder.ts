@@ -80,7 +80,7 @@ export class Feeder {
         signalled: (worker, message) => signals.hear(worker, message),
         reported: (worker, reported) => this.#reported(worker, reported),
         claimed: refs => feed.report({ claimed: refs }),
-        dropped: refs => feed.lose({ refs }),
+        recalled: (worker, begun) => this.#recalled(worker, begun),
         deadline: () => this.#watch(),
         joined: worker => {
           if (!isAlone) signals.declared(worker, worker.news)
@@ -194,6 +194,16 @@ export class Feeder {
     feed.lose({ refs: looked.freed })
     feed.report({ found: { begun: looked.begun, reports } })
     this.#pool.dispatch()
+  }
+
+  /** Takes in the answer to a recall: what the worker had begun is its own again, unless another worker has it by now. */
+  #recalled(worker: WorkerProcess, begun: readonly number[]): void {
+    const { feed, allWorkers } = this.#pool
+    const others = allWorkers.filter(each => each !== worker)
+    const isFree = (ref: Ref) => feed.leases === undefined && !others.some(({ work }) => work.tasks.owns(ref)) // a ref that stands for any task cannot be kept
+    const { kept, dropped } = worker.work.recalled(begun, isFree)
+    feed.lose({ refs: dropped })
+    if (kept.length > 0) feed.report({ found: { begun: kept, reports: [] } })
   }
 
   /** For how long nothing was given out although tasks were due and a worker was idle, in milliseconds. */

@@ -147,6 +147,12 @@ export class GivenTasks {
     return this.#next
   }
 
+  /** True if the worker has this ref, and it was not recalled. */
+  owns(ref: Ref): boolean {
+    for (const given of this.#given.values()) if (given.ref === ref && !given.isRecalled) return true
+    return false
+  }
+
   of(number: number): Given | undefined {
     return this.#given.get(number)
   }
@@ -293,20 +299,30 @@ export class GivenTasks {
    * Handles the worker's answer to a recall. The worker has dropped the recalled refs except those in `begun`, which it will
    * report.
    *
-   * @returns the dropped refs that no other worker has: `recall` took the first ref for running, and it was not
+   * @param isFree returns true if no other worker has the ref
+   * @returns `kept`: the recalled refs that the worker has begun and no other worker has. `dropped`: the dropped refs that no other
+   *   worker has, because `recall` took the first ref for running, and it was not
    */
-  confirmed(begun: readonly number[]): Ref[] {
+  confirmed(
+    begun: readonly number[],
+    isFree: (ref: Ref) => boolean,
+  ): { readonly kept: Ref[]; readonly dropped: Ref[] } {
     this.isRecalling = false
-    const dropped: Ref[] = []
+    const [kept, dropped]: [Ref[], Ref[]] = [[], []]
     for (const [number, given] of this.#given) {
-      if (begun.includes(number) && given.startedAt === undefined) this.#begin(given)
+      const hasBegun = begun.includes(number)
+      if (hasBegun && given.startedAt === undefined) this.#begin(given)
+      if (hasBegun && given.isRecalled && !given.isGone && isFree(given.ref)) {
+        this.#setRecalled(given, false)
+        kept.push(given.ref)
+      }
       const { ref, startedAt, isInferred, isRecalled } = given
-      if (startedAt !== undefined && (isRecalled || !isInferred || begun.includes(number))) continue
+      if (startedAt !== undefined && (isRecalled || !isInferred || hasBegun)) continue
       this.end(number)
       given.watcher?.reported('untouched')
       if (!isRecalled) dropped.push(ref)
     }
-    return dropped
+    return { kept, dropped }
   }
 
   /** The start time of the task that has been running longest. */

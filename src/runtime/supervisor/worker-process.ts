@@ -35,8 +35,8 @@ export interface WorkerListener {
   reported(worker: WorkerProcess, reported: Reported): void
   /** The worker has claimed these refs and announced that. */
   claimed(refs: readonly Ref[]): void
-  /** The worker no longer has these refs, and had not begun them. */
-  dropped(refs: readonly Ref[]): void
+  /** The worker has answered a recall. @param begun the numbers of the tasks that it had begun, and will report */
+  recalled(worker: WorkerProcess, begun: readonly number[]): void
 }
 
 /**
@@ -304,7 +304,7 @@ export class WorkerProcess {
       case 'claimed':
         return this.#listener.claimed(this.#work.tasks.claimed(message.claims))
       case 'recalled':
-        this.#listener.dropped(this.#work.recalled(message.begun))
+        this.#listener.recalled(this, message.begun)
         return this.#listener.opened()
       case 'cancelling':
         return this.#work.tasks.of(message.number)?.watcher?.answered(message)

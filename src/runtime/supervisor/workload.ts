@@ -106,10 +106,10 @@ export class Workload {
     return this.tasks.start(number)
   }
 
-  /** @returns the refs that the worker has handed back now */
-  recalled(begun: readonly number[]): Ref[] {
+  /** @see GivenTasks.confirmed */
+  recalled(...[begun, isFree]: Parameters<GivenTasks['confirmed']>): ReturnType<GivenTasks['confirmed']> {
     this.following = 0
-    return this.tasks.confirmed(begun)
+    return this.tasks.confirmed(begun, isFree)
   }
 
   settle(message: Extract<WorkerMessage, { type: 'reports' }>): Reported & { readonly count: number } {
