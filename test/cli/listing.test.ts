@@ -225,6 +225,13 @@ describe('ls --by', () => {
     )
   })
 
+  it('counts by a key that has the name of what every object has', async () => {
+    const spool = spoolDirectory()
+    drop(spool, 'uwsgi_spoolfile_on_a', packet({ constructor: 'x' }))
+    const [row] = await rows(spool, '--by', 'constructor')
+    assert.deepEqual([row.count, row.by], [1, { constructor: 'x' }])
+  })
+
   it('counts by several facts, as JSON, in other orders', async () => {
     const spool = furnished()
     const found = await rows(spool, '--by', 'state,kind', '--sort', 'name')

@@ -155,8 +155,8 @@ describe('spoold scaling', () => {
     assert.match(await refused(), /USAGE.*expected one of --load FILE, --from-log FILE and --pattern NAME/)
     assert.match(await refused('--load', LOAD, '--pattern', 'idle'), /USAGE.*expected one of/)
     assert.match(
-      await refused('--pattern', 'x'),
-      /expected one of idle, ramp, burst, sawtooth, long, got "x"/,
+      await refused('--pattern', 'constructor'),
+      /expected one of idle, ramp, burst, sawtooth, long, got "constructor"/,
     )
     assert.match(await refused('--load', LOAD, '--algorithms', 'spear'), /ALGORITHM_UNLOADABLE.*got "spear"/)
     assert.match(await refused('--load', LOAD, '--spool', '/x'), /--spool: expected one of those/)

@@ -19,17 +19,20 @@ interface Group {
 const latin1 = (text: string) => Buffer.from(text).toString('latin1')
 
 /** The facts that tasks can be grouped by. Any other word is a key of the packet. */
-const FACTS: Readonly<Record<string, (task: TaskView) => string | undefined>> = {
-  state: ({ state }) => state,
-  priority: task => taskPriority(task)?.toString(),
-  reason: ({ letter }) => letter?.reason,
-  error: ({ record, letter }) => {
-    const error = failureLine((letter ?? record)?.lastError ?? letter?.detail ?? '')
-    return error === '' ? undefined : latin1(error)
-  },
-}
+const FACTS = new Map<string, (task: TaskView) => string | undefined>([
+  ['state', ({ state }) => state],
+  ['priority', task => taskPriority(task)?.toString()],
+  ['reason', ({ letter }) => letter?.reason],
+  [
+    'error',
+    ({ record, letter }) => {
+      const error = failureLine((letter ?? record)?.lastError ?? letter?.detail ?? '')
+      return error === '' ? undefined : latin1(error)
+    },
+  ],
+])
 /** The names of the facts, for completion. */
-export const GROUP_FACTS = Object.keys(FACTS)
+export const GROUP_FACTS = [...FACTS.keys()]
 /** The prefix of a word that is a key, for keys that have the name of a fact. */
 const KEY_PREFIX = 'key:'
 
@@ -69,7 +72,7 @@ export class TaskGroups {
   columns(): Array<Column<Group>> {
     const values = this.#words.map(
       (word, i): Column<Group> => ({
-        title: FACTS[word] === undefined ? keyOf(word) : word.toUpperCase(),
+        title: FACTS.has(word) ? word.toUpperCase() : keyOf(word),
         cell: ({ values: found }) =>
           found.length === 0 ? '(others)' : found[i] === undefined ? '-' : displayName(found[i]),
         fit: i === this.#words.length - 1 ? 'rest' : 'shared',
@@ -132,7 +135,7 @@ function byValues({ values: a }: Group, { values: b }: Group): number {
 }
 
 function valueFor(word: string, task: TaskView): string | undefined {
-  const fact = FACTS[word]
+  const fact = FACTS.get(word)
   return fact === undefined ? lastValueOf(task.file.vars, keyOf(word)) : fact(task)
 }
 

@@ -138,7 +138,7 @@ function arrivalsFor(
     throw new SpooldError('USAGE', 'expected one of --load FILE, --from-log FILE and --pattern NAME')
   if (load !== undefined) return readCsv(load, stdin)
   if (fromLog !== undefined) return readLog(fromLog, stdin, spool)
-  const found = PATTERNS[pattern ?? '']
+  const [, found] = Object.entries(PATTERNS).find(([name]) => name === pattern) ?? []
   if (found !== undefined) return arrivalsOf(found, maximum, SEED)
   throw wrongArg('--pattern', `one of ${Object.keys(PATTERNS).join(', ')}`, pattern)
 }
