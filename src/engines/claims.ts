@@ -16,7 +16,7 @@ export interface ClaimsSettings {
   readonly delivery: Delivery
   /** The default delay of a retry, and the maximum delay after a crash. */
   readonly frequencyMs: number
-  /** What the handlers say of a task; absent: nothing of any. */
+  /** Returns the terms that the handlers have for a task; absent: none for any task. */
   readonly termsOf?: ((vars: Vars) => TermsOrPark) | undefined
   readonly died?: TellDeath | undefined
 }

@@ -80,7 +80,7 @@ export interface SystemCalls {
   readlinkat(directory: number, name: Name): string
 
   mkfifo(path: Name, mode: number): void
-  /** Opens a file of memory, which has no name. No file system's limit counts for it. */
+  /** Opens a file in memory. It has no name, and no file system's limit applies to it. */
   memoryFile(): number
   /** @returns the reading and the writing end */
   pipe(): [reader: number, writer: number]

@@ -254,7 +254,7 @@ export function actAsOwner([identity = '', act]: readonly string[]): void {
   try {
     become(JSON.parse(identity))
   } catch (error) {
-    fs.writeSync(2, `${messageOf(error)}\n`) // who asks hears no answer
+    fs.writeSync(2, `${messageOf(error)}\n`) // the asking process gets no answer
     process.exit(1)
   }
   if (act !== undefined) {

@@ -6,7 +6,7 @@ import { crypto } from '../base/on-demand.js'
 import { systemCalls } from './libc.js'
 
 /**
- * Opens so many bytes, which are 0, for processes that inherit the descriptor. They are in memory if possible, because hosts write
+ * Opens `bytes` zero bytes for processes that inherit the descriptor. They are in memory if possible, because hosts write
  * there for each task. They have no name, so they go with the last process that has them open.
  *
  * @throws Error what was tried
@@ -28,7 +28,7 @@ function inMemory(bytes: number): number {
   return fd
 }
 
-/** The room is taken at once: whoever wrote later where a full file system has none would be killed (SIGBUS). */
+/** Takes the room at once: a process that later wrote where a full file system has no room would be killed (SIGBUS). */
 function inFile(directory: string): (bytes: number) => number {
   return bytes => {
     const path = join(directory, `spoold-host-${crypto().randomUUID()}`)

@@ -269,7 +269,7 @@ function addressesOf(word: string, configured: readonly Place[]): Address[] {
   return address === undefined ? [] : [address]
 }
 
-/** Without user and password. */
+/** Returns the word without user and password. */
 function shownWord(word: string, [first]: readonly Address[]): string {
   return isRedisAddress(word) && first !== undefined ? `${first.place.shown}/${first.id}` : word
 }

@@ -136,7 +136,7 @@ export class ControlConnection {
       if (!isTooSlow) this.#socket.write(formatReply(id, { event }))
       return !isTooSlow
     }
-    // one that sends no more may have gone, which only a write finds out
+    // a client that has ended its side may have gone, which only a write finds out
     const probe = setInterval(() => this.#hasEnded && send(null), PROBE_MS).unref()
     try {
       const call = { role: this.#role, send, whenTaken: () => this.#taken(''), whenGone }

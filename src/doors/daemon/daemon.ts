@@ -453,7 +453,7 @@ export class Daemon {
     this.#sweeper.stop()
     await this.#fifos.close()
     await Promise.all([this.#exporter.serve(undefined), this.#dashboard.serve(undefined)])
-    if (!hasFailed) this.#events.emit('daemon-stopped', {}) // after their last words
+    if (!hasFailed) this.#events.emit('daemon-stopped', {}) // after the last words of these processes
     this.#watch.close()
     await this.#lines.close()
     await this.#control.close()

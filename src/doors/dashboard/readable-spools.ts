@@ -12,7 +12,7 @@ import { MOST_OPENED, PAGE_SIZE, type Page } from './models/listings.js'
 import { PageError } from './page-error.js'
 import { refIn, type SpoolPlace, type Spools, urlTextOf } from './spools.js'
 
-/** No more of a body than this is read at once, or downloaded. */
+/** The most bytes of a body that are read at once, or downloaded. */
 export const MOST_BODY_BYTES = 1024 * 1024
 /** `find` looks at no more tasks than this, however few of them its filter selects. */
 export const MOST_LOOKED_AT = 20_000

@@ -62,7 +62,7 @@ function pathWithin(request: Request, { env }: { env?: Env['Bindings'] } = {}): 
 
 /** Matches an attribute with a path of this server. Texts cannot match, because quotation marks in them are escaped. */
 const OWN_PATH = /(\s(?:href|src|action|formaction|hx-get|hx-post)=")\/(?!\/)/g
-/** What stands between tags: texts and values of attributes have references for `<` and `>`. */
+/** Matches what stands between tags: texts and values of attributes have references for `<` and `>`. */
 const TEXT = />[^<]+/g
 
 /**
@@ -78,7 +78,7 @@ async function finish(c: Context<Env>): Promise<void> {
   c.res = new Response(prefix === '' ? page : page.replaceAll(OWN_PATH, `$1${prefix}/`), c.res)
 }
 
-/** Nothing turns the direction of what follows. The values of forms stay what they are: they come back. */
+/** Escapes what turns the direction of text. Values of forms stay as they are, because they come back. */
 function seen(text: string): string {
   return text.split(/\r?\n/).map(printableLine).join('\n')
 }

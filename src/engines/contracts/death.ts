@@ -2,14 +2,14 @@ import type { Ref } from '../../base/task/ref.js'
 import type { Terms } from '../../base/task/terms.js'
 import type { Vars } from '../../formats/protocol/vars.js'
 
-/** What is known of a task in a run. Where its process died in that run, and it counts, it is as it was then. */
+/** What is known of a task in a run. If its process died in that run, and the run counts, this is the state at that time. */
 export interface DeadRun {
   readonly ref: Ref
   /** The task's name, for handlers and people. A ref may not contain it. */
   readonly name: string
   /** The packet's pairs. */
   readonly vars: Vars
-  /** What the handlers of this worker say of it (`termsOf` of the options); undefined: nothing. */
+  /** The terms that the handlers of this worker have for the task (`termsOf` of the options); undefined: none. */
   readonly terms: Terms | undefined
   /** Epoch ms. */
   readonly dueAtMs: number
@@ -17,7 +17,7 @@ export interface DeadRun {
   readonly attempt: number
   /** 0: no body. */
   readonly bodyBytes: number
-  /** Undefined when there is no body. Valid until the claim is settled. */
+  /** Returns the body; undefined if there is none. Valid until the claim is settled. */
   readBody(): Buffer | undefined
 }
 

@@ -10,7 +10,7 @@ import { hiddenKeysOf } from '../spool/hidden-keys.js'
 import { currentPauses } from '../spool/pauses.js'
 import { askDaemons } from './client.js'
 
-/** A daemon tells no more groups of parked tasks than this, and no more of an answer are used. */
+/** The most groups of parked tasks that a daemon tells, and that are used of an answer. */
 export const MOST_GROUPS = 200
 /** How many tasks to ask for, where only the refs tell what is parked. */
 const MOST_TOLD = 2000

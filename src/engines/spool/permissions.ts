@@ -47,7 +47,7 @@ function makeDirectory(path: string): void {
   } catch (error) {
     if (errnoOf(error) === 'EEXIST' || statSync(path, { throwIfNoEntry: false }) !== undefined) return
     checkWay(path)
-    const isOrphan = errnoOf(error) === 'ENOENT' && !isThere(dirname(path)) // a file system may make none, as /proc
+    const isOrphan = errnoOf(error) === 'ENOENT' && !isThere(dirname(path)) // some file systems, such as /proc, make no directories
     const fault = isOrphan ? `its parent ${dirname(path)} does not exist` : messageOf(error)
     const fix = errnoOf(error) === 'EROFS' ? remountCommand(dirname(path)) : makeCommand(path, null)
     throw unusable(path, `it cannot be made (${fault})`, fix, error)
@@ -78,9 +78,11 @@ function realPath(path: string): string {
 }
 
 /**
- * Node replaces the bytes of a name that are not UTF-8: behind a link, what it calls the real path may be nothing's, or another one's.
+ * Checks that the real path is the named directory's. Node replaces bytes of a name that are not UTF-8, so the real path that it
+ * gives for a link may be nobody's, or another directory's.
  *
- * @returns the real path @throws SpooldError SPOOL_UNUSABLE
+ * @returns the real path
+ * @throws SpooldError SPOOL_UNUSABLE
  */
 export function sameDirectory(path: string, real: string): string {
   const [named, found] = [path, real].map(each => statSync(each, { throwIfNoEntry: false }))

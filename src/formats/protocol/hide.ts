@@ -137,7 +137,7 @@ export class Hide {
     try {
       return without.replace(this.#inLines, `$1$2${HIDDEN}`)
     } catch {
-      return HIDDEN // a quoted text of megabytes of escapes, for which V8 has no stack
+      return HIDDEN // V8 runs out of stack on a quoted text of megabytes of escapes
     }
   }
 

@@ -54,7 +54,7 @@ export class Page {
   readonly fd: number
   readonly #view = Buffer.alloc(STATE_BYTES)
 
-  /** @param fd has so many bytes, which are 0 */
+  /** @param fd a file of `bytes` zero bytes */
   constructor(fd: number) {
     this.fd = fd
   }

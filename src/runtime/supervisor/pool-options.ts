@@ -39,7 +39,7 @@ export interface PoolOptions extends RosterOptions, SizeOptions {
   readonly limits: WorkerLimits
 }
 
-/** A pool, as its parts see it. */
+/** The pool, as its parts see it. */
 export interface PoolContext {
   readonly spool: string
   readonly feed: Source

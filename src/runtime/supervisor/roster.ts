@@ -127,11 +127,12 @@ export class Roster {
   }
 
   /**
-   * Resolves when the worker is ready, with it, or with one that was spawned aside in its place: Node starts with the default action of each
-   * signal, so a SIGHUP to the whole process group, which asks for a reload, ends a worker that boots.
+   * Resolves with the worker when it is ready, or with one that was spawned aside in its place. A worker that dies of SIGHUP while it
+   * boots is replaced a few times: Node starts with the default action of each signal, and a SIGHUP to the whole process group, which
+   * asks for a reload, reaches the worker, too.
    *
-   * @param options it was spawned with
-   * @throws SpooldError why it, or the last one of a few, did not start
+   * @param options the options with which the worker was spawned
+   * @throws SpooldError why the worker, or the last one in its place, did not start
    */
   async ready(
     worker: WorkerProcess,

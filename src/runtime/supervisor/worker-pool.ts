@@ -96,7 +96,7 @@ export class WorkerPool implements SignalReceivers, FeederContext, PoolSizeConte
     return this.#options.worker.spool
   }
 
-  /** Of those that run all that is due. */
+  /** The roster of the workers that run all due tasks except those that must run alone. */
   get roster(): Roster {
     return this.#main.roster
   }

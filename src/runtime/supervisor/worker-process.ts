@@ -413,7 +413,7 @@ export class WorkerProcess {
     if (named !== undefined) this.#events.emit('named-runs', { spool, pid, runs: named })
     const before = this.#work.outstanding
     const reported = this.#work.settle(message)
-    if (reported.known.size > 0) this.#endOwnDeadline() // a task that set one was announced before
+    if (reported.known.size > 0) this.#endOwnDeadline() // a task that set a deadline was announced before
     if (reported.count > 0) this.#listener.reported(this, reported)
     else if (this.#work.outstanding < before) this.#listener.opened() // the worker has released what was recalled
     const isNews = message.started.length > 0 && this.#work.activity.isSorting
@@ -424,7 +424,7 @@ export class WorkerProcess {
     if (isNews) this.#listener.opened() // the worker counts as busy from now on, which may make the pool grow
   }
 
-  /** Where several run, the worker tells it when it is over. */
+  /** Ends the task's own deadline, unless several tasks run: then the worker says when a deadline is over. */
   #endOwnDeadline(): void {
     if (this.#work.concurrency === 1) this.#ownDeadlineAt = Number.POSITIVE_INFINITY
   }

@@ -67,7 +67,7 @@ export class History {
       kept.changes.push({ atMs, from: before.wanted, to: wanted, reason })
       if (kept.changes.length > MOST_CHANGES) kept.changes.shift()
     }
-    // the clock was set back: the times of a chart only grow
+    // if the clock was set back, samples of later times go, because the times of a chart only grow
     if (atMs < before.atMs) kept.samples = kept.samples.filter(sample => sample.atMs < atMs)
     if (atMs <= before.atMs) return
     const perSecond = (now: number, then: number) => (Math.max(0, now - then) * 1000) / (atMs - before.atMs)

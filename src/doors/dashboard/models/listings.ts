@@ -24,7 +24,7 @@ export interface Page {
   readonly opened: number
 }
 
-/** A listing meets no more names and directories than this. The page says how many it has. */
+/** The most names and directories that a listing meets. The page says how many it has. */
 const MOST_NAMES = 10_000
 export const PAGE_SIZE = 50
 /** A page opens no more tasks than this, however many of them it passes over. */

@@ -13,7 +13,7 @@ export interface ShownBytes {
 const MOST_TEXT_BYTES = 64 * 1024
 const MOST_HEX_BYTES = 4096
 const HEX_PER_LINE = 16
-/** Each line of what is deeper would begin with so many more spaces. */
+/** Deeper JSON is shown as it is, because the indentation of its lines would make a page of megabytes. */
 const MOST_JSON_DEPTH = 32
 
 /**

@@ -10,7 +10,7 @@ export interface Payload {
   readonly pairs: ReadonlyArray<{ readonly key: string; readonly value: ShownBytes }>
   /** The beginning of the body. Null: there is none, or it cannot be read. */
   readonly body: ShownBytes | null
-  /** Why the body cannot be read. Null: it can, or there is none. */
+  /** Why the body cannot be read. Null: it can be read, or there is none. */
   readonly bodyFault: string | null
   readonly bodyBytes: number
 }
@@ -40,7 +40,7 @@ export interface TaskDetail {
   } | null
 }
 
-/** No more of a body than this is shown. */
+/** The most bytes of a body that are shown. */
 const MOST_SHOWN_BYTES = 64 * 1024
 
 interface DetailOptions {

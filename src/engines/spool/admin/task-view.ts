@@ -313,7 +313,7 @@ function withoutHidden(task: TaskView, hide: Hide): TaskView {
   if (!hide.isOn) return task
   if (hide.isEverything) return withKeysOnly(task, hide)
   const { file, record, letter, parked } = task
-  // a value of 64 KB may have ten thousand, and most tasks have no text that could quote one
+  // a value of 64 KB may contain ten thousand texts, and most tasks have no text that could quote one of them
   const hasTexts = record !== undefined || letter !== undefined || parked !== undefined
   const secrets = hasTexts && file.vars !== undefined ? hide.secretsIn(file.vars) : []
   return {
