@@ -1,5 +1,6 @@
 import type { Ref } from '../../base/task/ref.js'
-import { type ClaimedFile, claimFile, letGo } from '../../engines/spool/claims/claim.js'
+import { claimFile, letGo } from '../../engines/spool/claims/claim.js'
+import type { ClaimedTask } from '../../engines/spool/claims/claimed-task.js'
 import { TaskDirectories } from '../../engines/spool/priority-directory.js'
 import type { ExaminedSpool } from './examined-spool.js'
 import { OVER, type Repair } from './finding.js'
@@ -14,21 +15,21 @@ export async function whileHeld(
   examined: ExaminedSpool,
   ref: Ref,
   { isDue = false, fixGone }: { isDue?: boolean; fixGone?: () => Repair },
-  fix: (file: ClaimedFile) => Repair,
+  fix: (task: ClaimedTask) => Repair,
 ): Promise<Repair> {
   const locker = await examined.locker()
   const nowMs = isDue ? Date.now() : Number.POSITIVE_INFINITY
   const leave = () => ({ kind: 'malformed', detail: 'it is not a spool packet' }) as const
   const directories = new TaskDirectories(examined.spool)
-  const file = claimFile(ref, directories, locker, nowMs, leave)
+  const task = claimFile(ref, directories, locker, nowMs, leave)
   directories.release()
-  if ('fd' in file)
+  if (!('kind' in task))
     try {
-      return fix(file)
+      return fix(task)
     } finally {
-      letGo(file, locker)
+      letGo(task.file, locker)
     }
-  if (file.kind === 'gone' && fixGone !== undefined) return fixGone()
-  if (file.kind === 'gone' || file.kind === 'locked' || file.kind === 'later') return OVER
-  return { kind: 'left', detail: file.detail ?? file.kind }
+  if (task.kind === 'gone' && fixGone !== undefined) return fixGone()
+  if (task.kind === 'gone' || task.kind === 'locked' || task.kind === 'later') return OVER
+  return { kind: 'left', detail: task.detail ?? task.kind }
 }

@@ -90,10 +90,10 @@ function removeRecord(
     removeFile(examined, `${ROOM}/${name}`)
     return REPAIRED
   }
-  return whileHeld(examined, ref, { fixGone: remove }, file => {
+  return whileHeld(examined, ref, { fixGone: remove }, ({ file, mtimeMs }) => {
     const repair = remove()
     if (repair === REPAIRED && (file.state & RECORDED) !== 0) writeState(file.fd, file.state & ~RECORDED)
-    setTime(file.fd, file.mtimeMs)
+    setTime(file.fd, mtimeMs)
     return repair
   })
 }

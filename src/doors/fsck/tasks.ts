@@ -2,7 +2,7 @@ import { counted } from '../../base/counted.js'
 import { quietly } from '../../base/errors.js'
 import { shellWord } from '../../base/printable.js'
 import { type Ref, toFsPath } from '../../base/task/ref.js'
-import type { ClaimedFile } from '../../engines/spool/claims/claim.js'
+import type { ClaimedTask } from '../../engines/spool/claims/claimed-task.js'
 import type { Settled } from '../../engines/spool/claims/settle.js'
 import { isPriorityDirectory, isTaskName, isUwsgiName, STATE_DIRECTORY } from '../../engines/spool/names.js'
 import { isCounted, type TaskRecord } from '../../engines/spool/records.js'
@@ -74,9 +74,9 @@ function openRun({ isInUse }: ExaminedSpool, { mtimeMs }: Mark, past: Past): Ass
 }
 
 function repairTask(examined: ExaminedSpool, ref: Ref, kind: Finding['kind']): Promise<Repair> {
-  if (kind === 'mark-unrecorded') return whileHeld(examined, ref, {}, file => clearMark(examined, file))
-  return whileHeld(examined, ref, { isDue: true }, file => {
-    const settled = examined.settler.past(file, examined.settler.recordOf(file))
+  if (kind === 'mark-unrecorded') return whileHeld(examined, ref, {}, task => clearMark(examined, task))
+  return whileHeld(examined, ref, { isDue: true }, task => {
+    const settled = examined.settler.past(task)
     return settled === undefined ? OVER : repairOf(settled)
   })
 }
@@ -97,7 +97,8 @@ function repairOf({ kind, detail, atMs = 0 }: Settled): Repair {
   }
 }
 
-function clearMark(examined: ExaminedSpool, { ref, fd, state, mtimeMs }: ClaimedFile): Repair {
+function clearMark(examined: ExaminedSpool, { file, mtimeMs }: ClaimedTask): Repair {
+  const { ref, fd, state } = file
   if ((state & RECORDED) === 0 || hasRecord(examined, ref)) return OVER
   writeState(fd, state & ~RECORDED)
   setTime(fd, mtimeMs) // the write has changed the time

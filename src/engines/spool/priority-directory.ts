@@ -1,6 +1,6 @@
 import { readdirSync } from 'node:fs'
 import { errnoOf, SpooldError } from '../../base/errors.js'
-import type { Ref } from '../../base/task/ref.js'
+import { displayName, type Ref } from '../../base/task/ref.js'
 import {
   chownHeld,
   type Directory,
@@ -124,12 +124,15 @@ export function inDirectoryOf<T>(spool: string, ref: Ref, act: (path: string) =>
  */
 export class TaskDirectories {
   readonly #spool: string
+  /** The spool's real path, as text. */
+  readonly shown: string
   #top: Directory | undefined
   #priority: { readonly prefix: string; readonly held: Directory } | undefined
 
   /** @param spool its real path, a byte string */
   constructor(spool: string) {
     this.#spool = spool
+    this.shown = displayName(spool)
   }
 
   /**

@@ -94,7 +94,7 @@ describe('a claim', () => {
     drop(spool, NAME, packet({ a: 'b' }, body))
     const engine = await openEngine(spool)
     const claim = beginOf(engine)
-    assert.equal(claim.file.body, undefined)
+    assert.equal(claim.body, undefined)
     assert.equal(claim.readBody()?.equals(body), true)
     engine.settle(claim, OK, 0)
   })

@@ -3,9 +3,7 @@ import { errnoOf, messageOf, quietly } from '../../../base/errors.js'
 import { epochNowMs } from '../../../base/own-clock.js'
 import { baseName, type Ref } from '../../../base/task/ref.js'
 import type { ReportKind } from '../../../base/task/report.js'
-import type { Terms } from '../../../base/task/terms.js'
 import { MAX_PACKET_BYTES } from '../../../formats/protocol/header.js'
-import type { Vars } from '../../../formats/protocol/vars.js'
 import { type FileStatus, shownBelow, systemError } from '../../../system/calls.js'
 import { type Directory, named } from '../../../system/files/anchored-path.js'
 import { isStillThere, mayHaveMoved } from '../../../system/files/exact-move.js'
@@ -13,31 +11,18 @@ import { systemCalls } from '../../../system/libc.js'
 import type { TaskLock } from '../locker.js'
 import type { TaskDirectories } from '../priority-directory.js'
 import { dueAtMsOf, EAGER_BODY_BYTES, type LockedFile, packetIn, readBody } from '../spool-file.js'
+import { ClaimedTask } from './claimed-task.js'
 
-/** A task file that this process holds locked, with its packet decoded. */
-export interface ClaimedFile extends LockedFile {
+/** A task file that this process has open, in order to claim it. */
+export interface OpenFile extends LockedFile {
+  /** The state byte; 0 until the packet is read. */
+  state: number
   /** The directory of the file, to be released with the claim. */
   readonly held: Directory
-  /** True if the file has other names, too. */
-  readonly isLinked: boolean
-  /** True once the name of the file is gone: nobody can see its lock. */
-  isRemoved: boolean
-  readonly vars: Vars
-  readonly mtimeMs: number
-  /** True if the mtime is later than the ctime: somebody set it to a later time, as settling does. */
-  readonly isPostponed: boolean
-  /**
-   * The later of mtime and the packet's `at`; epoch ms. Whole seconds decide whether the task is due; how long it waited is
-   * exact.
-   */
-  readonly dueAtMs: number
-  readonly state: number
-  readonly bodyOffset: number
-  readonly bodyBytes: number
-  /** The body, if it was small enough to be read at once. */
-  readonly body: Buffer | undefined
-  /** What the handlers of this worker say of the task. */
-  terms: Terms | undefined
+  /** The real path of the spool, as text. */
+  readonly spool: string
+  /** True once no name leads to the file: nobody can see its lock. */
+  isNameless: boolean
 }
 
 /** Why a ref was not claimed. Nothing is locked any more. */
@@ -79,7 +64,7 @@ export function claimFile(
   locker: TaskLock,
   nowMs: number,
   handleUnfit: HandleUnfit,
-): ClaimedFile | Refusal {
+): ClaimedTask | Refusal {
   const openedAtMs = epochNowMs()
   const file = open(ref, directories)
   if ('kind' in file) return file
@@ -122,15 +107,23 @@ function laterBy({ mtimeMs }: FileStatus, nowMs: number): Refusal | undefined {
   return dueAtMs > nowMs ? { kind: 'later', atMs: dueAtMs } : undefined
 }
 
-type OpenFile = Pick<ClaimedFile, 'ref' | 'fd' | 'directory' | 'name' | 'held'>
-
 function open(ref: Ref, directories: TaskDirectories): OpenFile | Refusal {
   const name = baseName(ref)
   try {
     for (;;) {
       const held = directories.hold(ref)
       const fd = systemCalls().tryOpenat(held.fd, name, OPEN_FLAGS)
-      if (fd >= 0) return { ref, fd, directory: held.fd, name, held }
+      if (fd >= 0)
+        return {
+          ref,
+          fd,
+          directory: held.fd,
+          name,
+          state: 0,
+          held,
+          spool: directories.shown,
+          isNameless: false,
+        }
       held.release()
       // if the spool was moved away, its tasks are gone; the directory in its place has others
       const isGone = fd === ENOENT
@@ -146,13 +139,9 @@ function open(ref: Ref, directories: TaskDirectories): OpenFile | Refusal {
 export const ENOENT = -2
 
 /** Ends the claim; the lock is released last. */
-export function letGo(
-  { ref, fd, held, isRemoved = false, isLinked = false }: OpenFile & Partial<ClaimedFile>,
-  locker: TaskLock,
-  isLocked = true,
-): void {
+export function letGo({ ref, fd, held, isNameless }: OpenFile, locker: TaskLock, isLocked = true): void {
   if (isLocked) locker.unlock(ref)
-  if (isRemoved && !isLinked) closeLater(fd)
+  if (isNameless) closeLater(fd)
   else systemCalls().close(fd)
   held.release()
 }
@@ -220,7 +209,7 @@ function refusalOf(error: unknown): Refusal {
   return { kind: isOurs ? 'untouched' : 'unreadable', detail: messageOf(error) + advice }
 }
 
-type Found = ClaimedFile | Unfit | Refusal
+type Found = ClaimedTask | Unfit | Refusal
 
 /** @param sinceMs the earliest time at which the file was opened, by the clock of its file system */
 function examine(file: OpenFile, nowMs: number, sinceMs: number, isRemote: boolean): Found {
@@ -256,35 +245,19 @@ function askedStatus({ fd, directory, name }: OpenFile): FileStatus | undefined 
 
 /** @param read the number of bytes of the file in `scratch` */
 function decode(file: OpenFile, read: number, status: FileStatus, nowMs: number): Found {
-  const { ref, fd, directory, name, held } = file
-  const { mtimeMs, ctimeMs, size } = status
   const packet = packetIn(scratch, read)
-  if ('kind' in packet)
-    return { ...packet, ref, fd, directory, name, changedAtMs: Math.max(mtimeMs, ctimeMs) }
-  const { vars, state, bodyOffset } = packet
-  const dueAtMs = dueAtMsOf(mtimeMs, packet)
-  if (dueAtMs > nowMs) return { kind: 'later', atMs: dueAtMs }
-  const bodyBytes = size - bodyOffset
-  const body =
-    bodyBytes > 0 && bodyBytes <= EAGER_BODY_BYTES ? smallBody(fd, bodyOffset, bodyBytes, read) : undefined
-  return {
-    ref,
-    fd,
-    directory,
-    name,
-    held,
-    isLinked: status.links > 1,
-    isRemoved: false,
-    vars,
-    mtimeMs,
-    isPostponed: mtimeMs > ctimeMs,
-    dueAtMs: Math.max(dueAtMs, Math.min(mtimeMs, nowMs)),
-    state,
-    bodyOffset,
-    bodyBytes,
-    body,
-    terms: undefined,
+  if ('kind' in packet) {
+    const { ref, fd, directory, name } = file
+    return { ...packet, ref, fd, directory, name, changedAtMs: Math.max(status.mtimeMs, status.ctimeMs) }
   }
+  const dueAtMs = dueAtMsOf(status.mtimeMs, packet)
+  if (dueAtMs > nowMs) return { kind: 'later', atMs: dueAtMs }
+  file.state = packet.state
+  const task = new ClaimedTask(file, status, packet, Math.max(dueAtMs, Math.min(status.mtimeMs, nowMs)))
+  const { bodyBytes, bodyOffset } = task
+  if (bodyBytes > 0 && bodyBytes <= EAGER_BODY_BYTES)
+    task.body = smallBody(file.fd, bodyOffset, bodyBytes, read)
+  return task
 }
 
 /** Returns a small body. One that cannot be read now is read again during the run, which then fails and counts. */

@@ -1,43 +1,63 @@
 import { SpooldError } from '../../../base/errors.js'
 import { baseName, displayName, priorityOf, type Ref } from '../../../base/task/ref.js'
+import type { Terms } from '../../../base/task/terms.js'
+import type { Vars } from '../../../formats/protocol/vars.js'
+import type { FileStatus } from '../../../system/calls.js'
 import type { TaskRecord } from '../records.js'
 import type { HeldSlot } from '../slot-files.js'
-import { readBody } from '../spool-file.js'
+import { readBody, type SpoolPacket } from '../spool-file.js'
 import { pastOf } from '../state-byte.js'
-import type { ClaimedFile } from './claim.js'
+import type { OpenFile } from './claim.js'
 
-/** A claimed task file, with what its record says. */
+/** A task that this process holds: its file, open and locked, its packet, and what its record says. */
 export class ClaimedTask {
-  readonly file: ClaimedFile
-  readonly record: TaskRecord | undefined
+  readonly file: OpenFile
+  readonly vars: Vars
+  /** What the handlers of this worker say of the task. */
+  terms: Terms | undefined
+  /** Epoch ms. */
+  readonly mtimeMs: number
+  /** True if the mtime is later than the ctime: somebody set it to a later time, as settling does. */
+  readonly isPostponed: boolean
+  /** True if the file has other names, too. */
+  readonly isLinked: boolean
+  /**
+   * The later of mtime and the packet's `at`; epoch ms. Whole seconds decide whether the task is due; how long it waited is
+   * exact.
+   */
+  readonly dueAtMs: number
+  readonly bodyOffset: number
+  readonly bodyBytes: number
+  /** The body, once it has been read. */
+  body: Buffer | undefined
+  record: TaskRecord | undefined
   /** True if the task is delivered at most once: a run that was not settled is never repeated. */
-  readonly isOnce: boolean
-  #body: Buffer | undefined
-  /** True once the claim has ended: `fd` is closed, and may be the number of another file. */
-  isSettled = false
-  /** True if other processes may have the descriptor, too, so that closing ours does not end the claim. */
-  isShared = false
+  isOnce = false
   /** @see Claim.findsNoSlot */
   findsNoSlot = false
   /** The slot that the task needs, from its begin on. */
   slot: HeldSlot | undefined
-  readonly #isSharable: boolean
-  readonly #spool: string
+  /** True if a process that inherits the descriptor keeps the claim. */
+  isSharable = false
+  /** True if other processes may have the descriptor, too, so that closing ours does not end the claim. */
+  isShared = false
+  /** True once the claim has ended: `fd` is closed, and may be the number of another file. */
+  isSettled = false
 
-  /** @param spool its real path, as text */
   constructor(
-    file: ClaimedFile,
-    record: TaskRecord | undefined,
-    isOnce: boolean,
-    isSharable: boolean,
-    spool: string,
+    file: OpenFile,
+    { mtimeMs, ctimeMs, links, size }: FileStatus,
+    packet: SpoolPacket,
+    dueAtMs: number,
   ) {
-    this.#isSharable = isSharable
-    this.#spool = spool
     this.file = file
-    this.record = record
-    this.isOnce = isOnce
-    this.#body = file.body
+    this.vars = packet.vars
+    this.mtimeMs = mtimeMs
+    this.isPostponed = mtimeMs > ctimeMs
+    this.isLinked = links > 1
+    this.dueAtMs = dueAtMs
+    this.bodyOffset = packet.bodyOffset
+    this.bodyBytes = size - packet.bodyOffset
   }
 
   get ref(): Ref {
@@ -50,22 +70,20 @@ export class ClaimedTask {
   }
 
   get name(): string {
-    return displayName(baseName(this.file.ref))
+    return displayName(baseName(this.ref))
   }
 
   get path(): string {
-    return `${this.#spool}/${displayName(this.file.ref)}`
+    return `${this.file.spool}/${displayName(this.ref)}`
   }
 
   get priority(): number | null {
-    return priorityOf(this.file.ref)
+    return priorityOf(this.ref)
   }
 
   get directory(): string {
-    const { ref } = this.file
-    return ref.includes('/')
-      ? `${this.#spool}/${displayName(ref.slice(0, ref.lastIndexOf('/')))}`
-      : this.#spool
+    const { ref, spool } = this.file
+    return ref.includes('/') ? `${spool}/${displayName(ref.slice(0, ref.lastIndexOf('/')))}` : spool
   }
 
   get mustBeAlone(): boolean {
@@ -76,38 +94,22 @@ export class ClaimedTask {
     return (this.record?.crashes ?? 0) > 0
   }
 
-  get terms() {
-    return this.file.terms
-  }
-
-  get vars() {
-    return this.file.vars
-  }
-
-  get dueAtMs(): number {
-    return this.file.dueAtMs
-  }
-
   get attempt(): number {
     return (this.record?.attempts ?? 0) + 1
   }
 
-  get bodyBytes(): number {
-    return this.file.bodyBytes
-  }
-
   /** @see Claim.shareLock */
   shareLock(): number | undefined {
-    if (!this.#isSharable) return undefined
+    if (!this.isSharable) return undefined
     this.isShared = true
     return this.file.fd
   }
 
   readBody(): Buffer | undefined {
-    if (this.#body !== undefined || this.file.bodyBytes === 0) return this.#body
+    if (this.body !== undefined || this.bodyBytes === 0) return this.body
     if (this.isSettled)
       throw new SpooldError('CLAIM_LOST', `the body of ${this.ref} was asked for after its run had ended`)
-    this.#body = readBody(this.file.fd, this.file.bodyOffset, this.file.bodyBytes)
-    return this.#body
+    this.body = readBody(this.file.fd, this.bodyOffset, this.bodyBytes)
+    return this.body
   }
 }

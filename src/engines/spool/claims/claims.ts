@@ -4,7 +4,7 @@ import { COARSEST_TIME_MS, epochNowMs } from '../../../base/own-clock.js'
 import { type LastRun, lastRunAt } from '../../../base/task/last-run.js'
 import type { Company, Outcome } from '../../../base/task/outcome.js'
 import type { ParkReason } from '../../../base/task/parked.js'
-import { baseName, displayName, type Ref, toByteString } from '../../../base/task/ref.js'
+import { baseName, type Ref, toByteString } from '../../../base/task/ref.js'
 import { type Report, unknownName } from '../../../base/task/report.js'
 import type { Delivery, NamedSlots, TermsOrPark } from '../../../base/task/terms.js'
 import { taskNameOf } from '../../../formats/protocol/named.js'
@@ -14,12 +14,11 @@ import { DELIVERY_KEY, verdictOf } from '../../contracts/verdict.js'
 import { type Locker, type LockKind, openLocker } from '../locker.js'
 import { isUwsgiName, type NameRules } from '../names.js'
 import { TaskDirectories } from '../priority-directory.js'
-import { isCounted, type TaskRecord } from '../records.js'
+import { isCounted } from '../records.js'
 import { setTime } from '../spool-file.js'
 import { BESIDE, lasting, ONCE, pastOf, readState, STARTED, writeState } from '../state-byte.js'
 import { reopenState } from '../state-directory.js'
 import {
-  type ClaimedFile,
   claimFile,
   closeRemoved,
   type HandleUnfit,
@@ -29,7 +28,7 @@ import {
   type Refusal,
   type Unfit,
 } from './claim.js'
-import { ClaimedTask } from './claimed-task.js'
+import type { ClaimedTask } from './claimed-task.js'
 import { runsOf, type Settled, type SettleOptions, Settler } from './settle.js'
 import { Slots } from './slots.js'
 
@@ -75,15 +74,12 @@ export class Claims {
   readonly slots: Slots
   /** True if the last ref that was tried is for later. */
   #isAmongLater = false
-  /** The spool's real path, as text. */
-  readonly #spool: string
 
   constructor(options: ClaimsOptions, locker: Locker) {
     this.#options = options
     this.#locker = locker
     this.#settler = new Settler(options)
     this.#handleUnfit = file => handleUnfit(file, options, this.#settler)
-    this.#spool = displayName(options.spool)
     this.slots = new Slots(options.spool, locker.kind)
     this.#directories = new TaskDirectories(options.spool)
   }
@@ -91,32 +87,31 @@ export class Claims {
   claim(ref: Ref, lastRun?: LastRun): ClaimedTask | Report {
     const nowMs = this.#options.forwards === true ? LATEST_MS : epochNowMs()
     const later = this.#isAmongLater ? laterOf(ref, this.#directories, nowMs) : undefined
-    const file = later ?? claimFile(ref, this.#directories, this.#locker, nowMs, this.#handleUnfit)
-    this.#isAmongLater = !('fd' in file) && file.kind === 'later' && !this.#locker.isRemote
-    if (!('fd' in file)) return { ref, ranMs: 0, ...file }
+    const task = later ?? claimFile(ref, this.#directories, this.#locker, nowMs, this.#handleUnfit)
+    this.#isAmongLater = 'kind' in task && task.kind === 'later' && !this.#locker.isRemote
+    if ('kind' in task) return { ref, ranMs: 0, ...task }
     try {
-      const terms = this.#options.termsOf?.(file.vars)
-      if (typeof terms === 'object') file.terms = terms
-      const claim = file.state === 0 ? this.#take(file, undefined) : this.#resume(file, lastRun)
-      if ('file' in claim)
-        return terms === 'unknown-name' ? { ...this.release(claim), ...unknownNameOf(file) } : claim
-      letGo(file, this.#locker)
-      return { ref, ranMs: 0, ...claim, kind: claim.kind === 'buried' ? 'set-aside' : claim.kind }
+      const terms = this.#options.termsOf?.(task.vars)
+      if (typeof terms === 'object') task.terms = terms
+      const settled = task.file.state === 0 ? undefined : this.#settlePast(task, lastRun)
+      if (settled !== undefined) {
+        letGo(task.file, this.#locker)
+        return { ref, ranMs: 0, ...settled, kind: settled.kind === 'buried' ? 'set-aside' : settled.kind }
+      }
+      if (terms === 'unknown-name')
+        return { ...this.release(task), ...unknownName(taskNameOf(task.vars) ?? '') }
+      task.isOnce = this.#isOnce(task)
+      task.isSharable = this.#locker.kind === 'ofd'
+      if (task.terms?.slots !== undefined)
+        task.findsNoSlot = !this.slots.mayTake(ref, task.terms.slots, task.mustBeAlone)
+      return task
     } catch (error) {
-      letGo(file, this.#locker)
+      letGo(task.file, this.#locker)
       return { ref, ranMs: 0, kind: 'unreadable', detail: toError(error).message }
     }
   }
 
-  #take(file: ClaimedFile, record: TaskRecord | undefined): ClaimedTask {
-    const claim = new ClaimedTask(file, record, this.#isOnce(file), this.#locker.kind === 'ofd', this.#spool)
-    const { terms } = file
-    if (terms?.slots !== undefined)
-      claim.findsNoSlot = !this.slots.mayTake(file.ref, terms.slots, claim.mustBeAlone)
-    return claim
-  }
-
-  #isOnce({ vars, terms }: ClaimedFile): boolean {
+  #isOnce({ vars, terms }: ClaimedTask): boolean {
     if (this.#options.forwards === true) return false
     return (lastValue(vars, DELIVERY_KEY) ?? terms?.delivery ?? this.#options.delivery) === 'at-most-once'
   }
@@ -176,33 +171,40 @@ export class Claims {
     return { slots: terms.slots }
   }
 
-  /** Resumes a task whose file has a past: an earlier run failed, crashed its process, or could not be settled. */
-  #resume(file: ClaimedFile, lastRun: LastRun | undefined): ClaimedTask | Settled {
-    const record = this.#settler.recordOf(file)
-    const ownRun = lastRunAt(lastRun, file.mtimeMs)
-    const past = this.#settler.past(file, record, ownRun)
+  /**
+   * Settles what the past of a file left: an earlier run failed, crashed its process, or could not be settled.
+   *
+   * @returns undefined if the task may run now
+   */
+  #settlePast(task: ClaimedTask, lastRun: LastRun | undefined): Settled | undefined {
+    const { file } = task
+    const ownRun = lastRunAt(lastRun, task.mtimeMs)
+    const past = this.#settler.past(task, ownRun)
     if (past === undefined) {
       const mustBeAlone = pastOf(file.state) === 'died-beside' && ownRun?.kind !== 'blameless'
-      return this.#resumeAt(mustBeAlone ? file : { ...file, state: lasting(file.state) }, record)
+      if (!mustBeAlone) file.state = lasting(file.state)
+      return this.#waitOf(task)
     }
     const { death, ...settled } = past
-    if (death !== undefined) this.#options.died?.(this.#take(file, record), death)
+    if (death !== undefined) this.#options.died?.(task, death)
     if (settled.kind !== 'later' || (settled.atMs ?? 0) > epochNowMs()) return settled
-    const settledFile = { ...file, state: readState(file.fd) }
-    if ((settledFile.state & STARTED) !== 0) return settled // the run could not be counted
-    return this.#take(settledFile, this.#settler.recordOf(settledFile))
+    file.state = readState(file.fd)
+    if ((file.state & STARTED) !== 0) return settled // the run could not be counted
+    this.#settler.readRecord(task)
+    return undefined
   }
 
   /**
-   * Claims the file if the time for which its last run asked has come. An mtime of whole seconds is only close to that time.
-   * `touch` ends the wait.
+   * Returns the wait of a task until the time for which its last run asked; undefined if that has come. An mtime of whole seconds
+   * is only close to that time. `touch` ends the wait.
    */
-  #resumeAt(file: ClaimedFile, record: TaskRecord | undefined): ClaimedTask | Settled {
+  #waitOf({ file, mtimeMs, record }: ClaimedTask): Settled | undefined {
     const { nextRunAt = 0, isTimeUnset = false } = record ?? {}
-    const isWaiting = isTimeUnset || Math.abs(file.mtimeMs - nextRunAt) < 1000
-    if (nextRunAt <= epochNowMs()) return this.#take(file, record)
-    if (!isWaiting && !this.#settler.isTimeLost(file)) return this.#take(file, record)
-    if (!isWaiting) setTime(file.fd, nextRunAt)
+    if (nextRunAt <= epochNowMs()) return undefined
+    if (!isTimeUnset && Math.abs(mtimeMs - nextRunAt) >= 1000) {
+      if (!this.#settler.isTimeLost(file.ref, mtimeMs)) return undefined
+      setTime(file.fd, nextRunAt)
+    }
     return { kind: 'later', atMs: nextRunAt }
   }
 
@@ -219,9 +221,8 @@ export class Claims {
     const { ref } = claim
     try {
       if (!this.#locker.holds(ref)) return { ref, kind: 'locked', ranMs: 0 } // the new holder says what becomes of the task
-      const { file, record, isOnce } = claim
-      const verdict = verdictOf(outcome, runsOf(record), isOnce, this.#settler.rulesFor(file))
-      const { kind, atMs, detail, reason } = this.#settler.ended(file, record, verdict, ranMs)
+      const verdict = verdictOf(outcome, runsOf(claim.record), claim.isOnce, this.#settler.rulesFor(claim))
+      const { kind, atMs, detail, reason } = this.#settler.ended(claim, verdict, ranMs)
       return { ref, kind, ranMs, atMs, detail, reason }
     } catch (error) {
       return {
@@ -236,10 +237,6 @@ export class Claims {
       letGo(claim.file, this.#locker)
     }
   }
-}
-
-function unknownNameOf({ vars }: ClaimedFile) {
-  return unknownName(taskNameOf(vars) ?? '')
 }
 
 /** `spool` is the real path. */

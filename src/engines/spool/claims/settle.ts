@@ -39,7 +39,8 @@ import {
   writeState,
 } from '../state-byte.js'
 import { reopenState } from '../state-directory.js'
-import { type ClaimedFile, ENOENT } from './claim.js'
+import { ENOENT, type OpenFile } from './claim.js'
+import type { ClaimedTask } from './claimed-task.js'
 
 /** What remains of a claim once its file is settled. */
 export type Settled = Pick<Report, 'kind' | 'atMs' | 'detail' | 'reason'>
@@ -77,68 +78,70 @@ export class Settler {
     this.#letters = new DeadLetters(options.spool)
   }
 
-  recordOf({ ref, state, mtimeMs }: ClaimedFile): TaskRecord | undefined {
-    return this.#records.of(ref, state, mtimeMs)
+  /** Reads what the record says of a task. It may have changed since the file was claimed. */
+  readRecord(task: ClaimedTask): void {
+    const { ref, state } = task.file
+    task.record = this.#records.of(ref, state, task.mtimeMs)
   }
 
-  rulesFor({ terms }: ClaimedFile): Rules {
+  rulesFor({ terms }: ClaimedTask): Rules {
     const { policy, frequencyMs } = this.#options
     return { policy, terms, frequencyMs }
   }
 
   /** Applies the verdict of a run that has ended. @throws the error of the disk, if it refuses */
-  ended(file: ClaimedFile, record: TaskRecord | undefined, verdict: Verdict, ranMs: number): Settled {
+  ended(task: ClaimedTask, verdict: Verdict, ranMs: number): Settled {
+    const { ref, vars, record } = task
     switch (verdict.kind) {
       case 'remove': {
-        const fault = removeTask(file, ranMs)
-        if (fault !== undefined) return this.#rememberDone(file, fault)
-        if (record !== undefined) this.forget(file.ref)
+        const fault = removeTask(task, ranMs)
+        if (fault !== undefined) return this.#rememberDone(task, fault)
+        if (record !== undefined) this.forget(ref)
         return { kind: 'ok' }
       }
       case 'put-back':
-        leaveAsFound(file)
+        leaveAsFound(task)
         return { kind: 'untouched' }
       case 'ignored':
-        leaveAsFound(file)
-        return isNamed(file.vars) ? unknownName(taskNameOf(file.vars) ?? '') : { kind: 'ignore' }
+        leaveAsFound(task)
+        return isNamed(vars) ? unknownName(taskNameOf(vars) ?? '') : { kind: 'ignore' }
       case 'bury':
-        return this.#bury(file, recordAfter(record, verdict), verdict)
+        return this.#bury(task, recordAfter(record, verdict), verdict)
       case 'again':
-        return this.#keep(file, record, verdict, false)
+        return this.#keep(task, verdict, false)
     }
   }
 
   /**
-   * Settles what the last run of a file left: the file has only to be removed, has to be buried, or its runner died.
+   * Reads the record of a task, and settles what its last run left: the file has only to be removed, has to be buried, or its
+   * runner died.
    *
    * @returns undefined if nothing is left to settle, so that the task runs
    */
-  past(
-    file: ClaimedFile,
-    record: TaskRecord | undefined,
-    lastRun?: LastRun,
-  ): (Settled & { readonly death?: Death }) | undefined {
+  past(task: ClaimedTask, lastRun?: LastRun): (Settled & { readonly death?: Death }) | undefined {
+    this.readRecord(task)
+    const { file, record, mtimeMs } = task
     const past = pastOf(file.state)
-    if (past === 'done') return this.#removeDone(file)
+    if (past === 'done') return this.#removeDone(task)
     if (record?.burial !== undefined) {
       const { reason, detail } = record.burial
-      return this.#bury(file, record, { reason, why: detail })
+      return this.#bury(task, record, { reason, why: detail })
     }
-    if (past === 'to-bury') return this.#bury(file, record, UNKNOWN_REASON)
-    if (isBegun(file.state) && record !== undefined && isCounted(record, file.mtimeMs))
-      return endCounted(file, record)
+    if (past === 'to-bury') return this.#bury(task, record, UNKNOWN_REASON)
+    if (isBegun(file.state) && record !== undefined && isCounted(record, mtimeMs))
+      return endCounted(task, record)
     // a run that ended but could not be counted left a future mtime; a run that died did not
-    const left = past === 'died-alone' && file.isPostponed ? 'failed' : past
-    const verdict = pastVerdict(left, lastRun, runsOf(record), this.rulesFor(file))
+    const left = past === 'died-alone' && task.isPostponed ? 'failed' : past
+    const verdict = pastVerdict(left, lastRun, runsOf(record), this.rulesFor(task))
     switch (verdict.kind) {
       case 'run':
         // at once, because the claim may still be released without a run
-        if (verdict.past !== past) leaveAsFound(file)
+        if (verdict.past !== past) leaveAsFound(task)
         return undefined
       case 'bury':
-        return withDeath(this.#bury(file, recordAfter(record, verdict), verdict), verdict)
+        return withDeath(this.#bury(task, recordAfter(record, verdict), verdict), verdict)
       case 'again':
-        return withDeath(this.#keep(file, record, verdict, true), verdict)
+        return withDeath(this.#keep(task, verdict, true), verdict)
     }
   }
 
@@ -146,7 +149,7 @@ export class Settler {
    * True if the last runner died after the state byte said that its run is counted, and before the mtime said when the next one
    * is.
    */
-  isTimeLost({ ref, mtimeMs }: ClaimedFile): boolean {
+  isTimeLost(ref: Ref, mtimeMs: number): boolean {
     const writtenMs = this.#records.writtenAt(ref)
     return mtimeMs >= writtenMs - TICK_MS && mtimeMs <= writtenMs + CUT_MS
   }
@@ -157,7 +160,7 @@ export class Settler {
    *
    * @param isPast true if the run ended some time ago, so that nothing has run now
    */
-  #keep(file: ClaimedFile, before: TaskRecord | undefined, verdict: Again, isPast: boolean): Settled {
+  #keep({ file, record: before }: ClaimedTask, verdict: Again, isPast: boolean): Settled {
     const counted = withFailure(before, verdict.runs, verdict.failed, epochNowMs())
     const atMs = epochNowMs() + verdict.delayMs
     const record = { ...counted, countedRun: fstatSync(file.fd).mtimeMs, nextRunAt: atMs }
@@ -168,7 +171,7 @@ export class Settler {
     return { kind: verdict.as, atMs, ...(verdict.detail === undefined ? {} : { detail: verdict.detail }) }
   }
 
-  #waitUncounted(file: ClaimedFile, isPast: boolean, fault: string): Settled {
+  #waitUncounted(file: OpenFile, isPast: boolean, fault: string): Settled {
     const atMs = epochNowMs() + this.#options.frequencyMs
     setTime(file.fd, atMs)
     const isOnce = (readState(file.fd) & ONCE) !== 0
@@ -187,7 +190,7 @@ export class Settler {
    * and the burial is retried.
    */
   #bury(
-    file: ClaimedFile,
+    { file }: ClaimedTask,
     record: TaskRecord | undefined,
     { reason, why: detail }: Pick<Burial, 'reason' | 'why'>,
   ): Settled {
@@ -222,18 +225,18 @@ export class Settler {
   }
 
   /** Marks a task that ran to SPOOL_OK, but whose file could not be removed; `fault` says why. */
-  #rememberDone(file: ClaimedFile, fault: string): Settled {
+  #rememberDone({ file }: ClaimedTask, fault: string): Settled {
     const unmarked = tryMark(file, DONE)
     const how = unmarked === undefined ? 'it will not run again' : `it may run again, because ${unmarked}`
     return { kind: 'unsettled', detail: `has finished, but its file cannot be removed, ${how}: ${fault}` }
   }
 
-  #removeDone(file: ClaimedFile): Settled {
-    const fault = removeTask(file, Number.POSITIVE_INFINITY)
+  #removeDone(task: ClaimedTask): Settled {
+    const fault = removeTask(task, Number.POSITIVE_INFINITY)
     // the task did not run now, so this is logged once, as for every file that is left alone
     if (fault !== undefined)
       return { kind: 'unreadable', detail: `has finished, but its file cannot be removed: ${fault}` }
-    this.forget(file.ref)
+    this.forget(task.ref)
     return { kind: 'gone' }
   }
 
@@ -280,7 +283,7 @@ function recordAfter(before: TaskRecord | undefined, { runs, failed }: Burial): 
 }
 
 /** Adds bits to the mark of the run. @returns why that failed; undefined if it did not */
-function tryMark(file: ClaimedFile, bits: number): string | undefined {
+function tryMark(file: OpenFile, bits: number): string | undefined {
   try {
     writeState(file.fd, readState(file.fd) | lasting(file.state) | STARTED | bits)
     return undefined
@@ -290,8 +293,8 @@ function tryMark(file: ClaimedFile, bits: number): string | undefined {
 }
 
 /** Finishes settling a run that was counted, but whose runner died before it updated the file. */
-function endCounted(file: ClaimedFile, { nextRunAt }: TaskRecord): Settled {
-  const atMs = nextRunAt ?? file.mtimeMs
+function endCounted({ file, mtimeMs }: ClaimedTask, { nextRunAt }: TaskRecord): Settled {
+  const atMs = nextRunAt ?? mtimeMs
   postpone(file, atMs)
   return { kind: 'later', atMs }
 }
@@ -301,15 +304,15 @@ function endCounted(file: ClaimedFile, { nextRunAt }: TaskRecord): Settled {
  *
  * @returns false if the time cannot be set (a file of another user), so that only the record has it
  */
-function postpone(claim: ClaimedFile, atMs: number): boolean {
-  writeState(claim.fd, lasting(claim.state) | RECORDED)
-  return setTime(claim.fd, atMs)
+function postpone({ fd, state }: OpenFile, atMs: number): boolean {
+  writeState(fd, lasting(state) | RECORDED)
+  return setTime(fd, atMs)
 }
 
 /** Leaves the file as it was found, with its own time. */
-function leaveAsFound(claim: ClaimedFile): void {
-  writeState(claim.fd, lasting(claim.state))
-  setTime(claim.fd, claim.mtimeMs)
+function leaveAsFound({ file: { fd, state }, mtimeMs }: ClaimedTask): void {
+  writeState(fd, lasting(state))
+  setTime(fd, mtimeMs)
 }
 
 /** In a run shorter than this, no other process had time to replace the file that ran. */
@@ -319,7 +322,7 @@ const QUICK_MS = 1
  * Returns the name under which a finished file waits for its removal. If this process dies before that, the sweep removes the
  * file, or moves it back if its inode differs from the one in the name.
  */
-function doneName({ fd }: ClaimedFile): string {
+function doneName({ fd }: OpenFile): string {
   const { inode } = systemCalls().status(fd)
   // Node draws the bytes of many UUIDs at once; 6 bytes drawn alone cost as much as 100
   const random = crypto().randomUUID().slice(-12)
@@ -341,11 +344,11 @@ export function doneInode(name: string): bigint | undefined {
  *
  * @returns the error if the file could not be removed
  */
-function removeTask(claim: ClaimedFile, ranMs: number): string | undefined {
-  const isAlone = ranMs < QUICK_MS && hasUwsgiPrefix(claim.name)
+function removeTask(task: ClaimedTask, ranMs: number): string | undefined {
+  const isAlone = ranMs < QUICK_MS && hasUwsgiPrefix(task.file.name)
   try {
-    if (isAlone) removeHere(claim)
-    else removeExactly(claim)
+    if (isAlone) removeHere(task)
+    else removeExactly(task)
   } catch (error) {
     return messageOf(named(error))
   }
@@ -353,23 +356,23 @@ function removeTask(claim: ClaimedFile, ranMs: number): string | undefined {
 }
 
 /** Unlinks whatever has the name. A missing file is no error, because people may remove a task while it runs. */
-function removeHere(claim: ClaimedFile): void {
-  const error = systemCalls().tryUnlinkat(claim.directory, claim.name)
-  if (error < 0 && error !== ENOENT)
-    throw systemError(error, 'unlink', shownBelow(claim.directory, claim.name))
+function removeHere({ file, isLinked }: ClaimedTask): void {
+  const error = systemCalls().tryUnlinkat(file.directory, file.name)
+  if (error < 0 && error !== ENOENT) throw systemError(error, 'unlink', shownBelow(file.directory, file.name))
   // otherwise the file may have another name now, under which somebody waits for its lock
-  claim.isRemoved = error === 0
+  file.isNameless = error === 0 && !isLinked
 }
 
-function removeExactly(claim: ClaimedFile): void {
-  const hidden = beside(claim, doneName(claim))
+function removeExactly(task: ClaimedTask): void {
+  const { file, isLinked } = task
+  const hidden = beside(file, doneName(file))
   try {
-    if (!moveExactly(claim, hidden, createTaskName)) return // the file was moved or replaced while it ran
+    if (!moveExactly(file, hidden, createTaskName)) return // the file was moved or replaced while it ran
   } catch {
     // a full disk may have no room for another name, or the name may be too long; then a check has to do
-    if (isInPlace(claim)) removeHere(claim)
+    if (isInPlace(file)) removeHere(task)
     return
   }
   // otherwise the sweep removes the file
-  claim.isRemoved = systemCalls().tryUnlinkat(hidden.directory, hidden.name) === 0
+  file.isNameless = systemCalls().tryUnlinkat(hidden.directory, hidden.name) === 0 && !isLinked
 }
