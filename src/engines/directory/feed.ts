@@ -118,7 +118,7 @@ export class DirectoryFeed implements Source {
   }
 
   #done(refs: readonly Ref[]): void {
-    for (const ref of refs) this.#index.done(ref)
+    this.#index.done(refs)
     this.#backlog.ended(refs.length)
     this.#scanner.tasksEnded(refs.length, false)
   }

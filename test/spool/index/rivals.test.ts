@@ -16,7 +16,7 @@ function scan(index: TaskIndex, refs: readonly string[]): void {
 function report(index: TaskIndex, { vain = 0, done = 0 }): void {
   for (let i = 0; i < vain; i++)
     index.returned({ ref: `vain-${i}`, kind: i % 2 === 0 ? 'gone' : 'locked', ranMs: 0 }, NOW + 1e9)
-  for (let i = 0; i < done; i++) index.done(`done-${i}`)
+  for (let i = 0; i < done; i++) index.done([`done-${i}`])
 }
 
 /** Its refs are `a000`, `a001` …, by arrival or name, or by age in the priorities `1/` and `2/`. */
@@ -73,7 +73,7 @@ describe('refs of a directory that others run, too', () => {
     for (const ref of index.take(20)) index.abandoned(ref) // recalled
     for (const ref of index.take(20)) index.returned({ ref, kind: 'locked', ranMs: 0 }, NOW + 1e9)
     const ended = index.take(20)
-    for (const ref of ended) index.done(ref)
+    index.done(ended)
     scan(index, ended) // it was late
     for (const ref of index.take(20)) index.returned({ ref, kind: 'gone', ranMs: 0 }, NOW)
     scan(index, refs.slice(40))
@@ -143,7 +143,7 @@ describe('the event of the removal of a task that ran here', () => {
   it('makes no work if it comes after the report, and what comes after it does: there is a new file', () => {
     const { index } = indexOf(2, 'arrival', { vain: 0 })
     const [first = '', second = ''] = index.take(2)
-    index.done(first)
+    index.done([first])
     index.returned({ ref: second, kind: 'set-aside', ranMs: 1 }, NOW)
     for (const ref of [first, second]) {
       assert.ok(!index.changed(ref, false, NOW))
@@ -159,8 +159,8 @@ describe('the event of the removal of a task that ran here', () => {
     const { index } = indexOf(2, 'arrival', { vain: 0 })
     const [first = '', second = ''] = index.take(2)
     assert.ok(!index.changed(first, true, NOW))
-    index.done(first)
-    index.done(second)
+    index.done([first])
+    index.done([second])
     assert.ok(index.changed(first, true, NOW))
     now += 1001
     assert.ok(index.changed(second, true, NOW))
@@ -169,7 +169,7 @@ describe('the event of the removal of a task that ran here', () => {
   it('is not taken for that of a new file that was stored where no events come', () => {
     const { index } = indexOf(1, 'arrival', { vain: 0 })
     const [ref = ''] = index.take(1)
-    index.done(ref)
+    index.done([ref])
     assert.ok(index.stored(ref))
     assert.deepEqual(index.take(9), [ref])
   })

@@ -160,7 +160,7 @@ describe('a scanner', () => {
     mkdirSync(join(spool, '5'))
     await until('that is heard of', () => scanner.stats.watched === 2)
     assert.equal(scanner.stats.looks, 1)
-    for (const ref of found) index.done(ref)
+    index.done(found)
     scanner.tasksEnded(found.length, false)
     await until('it has listed again', () => scanner.stats.looks === 2, 10_000)
     scanner.close()
@@ -180,7 +180,7 @@ describe('a scanner', () => {
     const run = () => {
       const refs = index.take(1000)
       for (const ref of refs) rmSync(join(spool, ref), { force: true }) // a listing may have met it before
-      for (const ref of refs) index.done(ref)
+      index.done(refs)
       scanner.tasksEnded(refs.length, false)
       return refs
     }
@@ -217,7 +217,7 @@ describe('a scanner', () => {
       await until('it is looked at again', () => {
         const refs = index.take(1000)
         for (const ref of refs) if (ref !== 'a') rmSync(join(spool, ref), { force: true })
-        for (const ref of refs) index.done(ref)
+        index.done(refs)
         scanner.tasksEnded(refs.length, false)
         return refs.includes('a')
       })

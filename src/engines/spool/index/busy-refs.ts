@@ -83,13 +83,14 @@ export class BusyRefs {
    * Ends a ref whose file is gone.
    *
    * @param isByUs true if the worker has removed the file
+   * @param now on the clock of `performance.now()`
    * @returns true if there is a new file of that name
    */
-  gone(ref: Ref, isByUs: boolean): boolean {
+  gone(ref: Ref, isByUs: boolean, now: number): boolean {
     const renames = this.#renames.get(ref) ?? 0
     this.end(ref)
     // V8 stores a whole number without making an object
-    if (isByUs) this.#ended.set(ref, renames === 0 ? Math.ceil(performance.now()) + LATE_MS : 0)
+    if (isByUs) this.#ended.set(ref, renames === 0 ? Math.ceil(now) + LATE_MS : 0)
     return renames > 1
   }
 

@@ -304,15 +304,19 @@ export class TaskIndex {
     return this.#busy.has(ref) || this.parked.has(ref) || this.slots.has(ref)
   }
 
-  /** Takes note that a worker ran the ref to SPOOL_OK. The file is gone, unless there is a new one of that name. */
-  done(ref: Ref): void {
-    this.#rivals.reported(false)
-    this.#gone(ref, true)
-    this.slots.ranWithout(ref)
+  /** Takes note that workers ran these refs to SPOOL_OK. Each file is gone, unless there is a new one of that name. */
+  done(refs: readonly Ref[]): void {
+    this.#rivals.reported(refs.length, 0)
+    const now = performance.now()
+    for (const ref of refs) {
+      this.#gone(ref, true, now)
+      this.slots.ranWithout(ref)
+    }
   }
 
-  #gone(ref: Ref, isByUs: boolean): void {
-    const isRenewed = this.#busy.gone(ref, isByUs)
+  /** @param now on the clock of `performance.now()` */
+  #gone(ref: Ref, isByUs: boolean, now = performance.now()): void {
+    const isRenewed = this.#busy.gone(ref, isByUs, now)
     this.#backoff.end(ref)
     this.#arrivals.forget(ref)
     if (isRenewed) this.#makeReady(ref)
@@ -326,7 +330,8 @@ export class TaskIndex {
 
   #place(report: Report, nowMs: number): void {
     const { ref } = report
-    this.#rivals.reported(VAIN_KINDS.includes(report.kind) && !this.#busy.isOurs(ref))
+    const isVain = VAIN_KINDS.includes(report.kind) && !this.#busy.isOurs(ref)
+    this.#rivals.reported(1, isVain ? 1 : 0)
     if (GONE_KINDS.includes(report.kind)) return this.#gone(ref, report.kind !== 'gone')
     const isTouched = this.#busy.isTouched(ref)
     const isRenamed = this.#busy.isRenamed(ref)
@@ -563,15 +568,15 @@ class Rivals {
   #since = 0
 
   /**
-   * Takes in a report.
+   * Takes in reports.
    *
-   * @param isVain true if a worker was sent in vain; false if one of our own workers ran the ref, or may have begun it, because
-   *   then nobody else need be at work
+   * @param vain the number of refs to which a worker was sent in vain, without those that one of our own workers ran, or may have
+   *   begun, because then nobody else need be at work
    */
-  reported(isVain: boolean): void {
+  reported(all: number, vain: number): void {
     this.#turn()
-    this.#all++
-    if (isVain) this.#vain++
+    this.#all += all
+    this.#vain += vain
   }
 
   get areLikely(): boolean {
