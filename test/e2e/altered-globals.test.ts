@@ -4,7 +4,7 @@ import { startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
-/** Drains five tasks in one process, of which the second does `what` to it. */
+/** Drains five tasks in one worker, whose second task runs the code `what`. */
 async function drain(what: string) {
   const spool = spoolDirectory()
   for (let i = 1; i <= 5; i++)
@@ -24,8 +24,8 @@ export default async (env, task) => {
   return { code: await daemon.code(), left: leftIn(spool), daemon }
 }
 
-describe('what a handler leaves behind in its process', { concurrency: 2 }, () => {
-  it('a fake clock: no task is taken for one of later', async () => {
+describe('globals that a handler alters in its worker', { concurrency: 2 }, () => {
+  it('do not make a task wait as one for later when the clock is fake', async () => {
     const { code, left, daemon } = await drain(
       'globalThis.Date = class extends Date { static now() { return 0 } }',
     )
@@ -34,7 +34,7 @@ describe('what a handler leaves behind in its process', { concurrency: 2 }, () =
     assert.equal(code, 0)
   })
 
-  it('timers that never fire: the worker works on', async () => {
+  it('do not stop the worker when timers never fire', async () => {
     const names = ['setTimeout', 'setImmediate', 'setInterval']
     const { code, daemon } = await drain(
       names.map(name => `globalThis.${name} = () => ({ unref() {} })`).join('\n'),
@@ -43,7 +43,7 @@ describe('what a handler leaves behind in its process', { concurrency: 2 }, () =
     assert.equal(code, 0)
   })
 
-  it('no timers, and an error: its process ends, and says so once', async () => {
+  it('end the worker with one logged exception when timers are missing and an error is thrown', async () => {
     const { code, daemon } = await drain(`
       setImmediate(() => { throw new Error('outside') })
       delete globalThis.setTimeout`)

@@ -27,7 +27,7 @@ import { BIN, FIXTURES, spoolDirectory, workspace } from '../helpers/workspace.j
 
 const NAMED = `export default (env, task) => { JOURNAL(task.name); return task.SPOOL_OK }`
 
-describe('files of rubbish', () => {
+describe('damaged task files', () => {
   it(`are left byte for byte, and packets among them are run: ${isLong ? 20_000 : 2000} random and mutated ones`, async () => {
     const spool = spoolDirectory()
     const good = packet({ hello: 'world', at: '1600000000' }, 'body')
@@ -49,7 +49,7 @@ describe('files of rubbish', () => {
     const daemon = await startDaemon({
       spool,
       handler: NAMED,
-      // nothing is buried, however slow the machine is
+      // Nothing is buried, however slow the machine is.
       ini: {
         'spooler-quiet': true,
         'spooler-processes': 2,
@@ -58,11 +58,11 @@ describe('files of rubbish', () => {
       },
     })
     drop(spool, 'zzz-last')
-    await until('the last has run, and all others were looked at', () =>
+    await until('the last task has run, and all others were looked at', () =>
       daemon.journal().includes('zzz-last'),
     )
     const engine = await openEngine(spool)
-    await until('none is left that could run, or still runs', () =>
+    await until('no task is left that could run, or still runs', () =>
       leftIn(spool).every(name => {
         const claim = engine.claim(name)
         if ('kind' in claim) return claim.kind !== 'locked'
@@ -80,13 +80,13 @@ describe('files of rubbish', () => {
     assert.ok(daemon.isRunning)
   })
 
-  it('with any modifier2, which only we set: each is dealt with as the table of states says', async () => {
+  it('with each value of modifier2 are treated as the table of state bytes says', async () => {
     const spool = spoolDirectory()
     const engine = await openEngine(spool)
     const expected: Record<Past, Report['kind']> = {
       none: 'untouched',
       'died-beside': 'untouched',
-      'died-alone': 'untouched', // after the first crash it runs again at once
+      'died-alone': 'untouched', // after its first crash a task runs again at once
       'died-once': 'set-aside',
       'to-bury': 'set-aside',
       done: 'gone',
@@ -104,7 +104,7 @@ describe('files of rubbish', () => {
     }
   })
 
-  it('at every truncation of the golden files: never run, never removed', async () => {
+  it('are neither run nor removed when golden tasks are truncated', async () => {
     const spool = spoolDirectory()
     const engine = await openEngine(spool)
     const asked: Array<{ asked: Record<string, string> }> = JSON.parse(
@@ -132,8 +132,8 @@ describe('files of rubbish', () => {
   })
 })
 
-describe('a directory that cannot be read', () => {
-  it('is reported once, and the rest is run', { skip: skipUnless('root') }, async () => {
+describe('a priority directory that cannot be read', () => {
+  it('is reported once, and does not keep other tasks waiting', { skip: skipUnless('root') }, async () => {
     const spool = spoolDirectory()
     chmodSync(dirname(spool), 0o777)
     chmodSync(spool, 0o777)
@@ -146,10 +146,10 @@ describe('a directory that cannot be read', () => {
       handler: NAMED,
       ini: { 'spooler-ordered': true, 'spooler-frequency': 1, uid: 65534, gid: 65534 },
     })
-    await until('the other has run', () => !existsSync(join(spool, '2/seen')))
+    await until('the task of the other directory has run', () => !existsSync(join(spool, '2/seen')))
     await daemon.waitFor('1/ cannot be listed: EACCES')
     chmodSync(join(spool, '1'), 0o777)
-    await until('it is run once it can be read', () => !existsSync(join(spool, '1/hidden')))
+    await until('the task runs once its directory can be read', () => !existsSync(join(spool, '1/hidden')))
     assert.equal(daemon.output.split('cannot be listed').length, 2)
   })
 })
@@ -172,12 +172,12 @@ describe('a full disk', () => {
     const daemon = await startDaemon({ spool, handler, ini: { 'spooler-frequency': 1 } })
     try {
       for (;;) writeFileSync(join(disk, `fill-${Math.random()}`), Buffer.alloc(4096))
-    } catch {} // ENOSPC: now it is full
+    } catch {} // ENOSPC: the disk is full
     await until(
-      'the failing one was tried three times',
+      'the failing task was tried three times',
       () => lines(journal).filter(line => line === 'bad').length >= 3,
     )
-    await until('the good ones are gone', () => leftIn(spool).join() === 'bad')
+    await until('the good tasks are gone', () => leftIn(spool).join() === 'bad')
     assert.ok(existsSync(bad) && !existsSync(good))
     assert.ok(daemon.isRunning)
   })
@@ -186,7 +186,7 @@ describe('a full disk', () => {
 })
 
 describe('64 file descriptors', () => {
-  it('are enough', async () => {
+  it('are enough for two workers and 500 tasks', async () => {
     const spool = spoolDirectory()
     for (let i = 0; i < 500; i++) drop(spool, `t${i}`)
     const daemon = await startDaemon({ spool, isUnready: true })
@@ -204,7 +204,7 @@ describe('64 file descriptors', () => {
     ])
     await limited.waitFor('is running')
     drop(spool, 'later')
-    await until('all have run', () => leftIn(spool).length === 0)
+    await until('all tasks have run', () => leftIn(spool).length === 0)
     limited.child.kill('SIGTERM')
     assert.equal(await limited.code(), 0)
   })
@@ -218,7 +218,7 @@ describe('an ini that is not UTF-8', () => {
     return { directory, ini }
   }
 
-  it('is refused where it says something, with the line and the bytes, and no directory of another name is made', async () => {
+  it('is refused with the line and its bytes if an option is affected, and no directory is made', async () => {
     const { directory, ini } = latin1([
       '# caf\xe9',
       'spooler = %d/sp\xe9',
@@ -260,7 +260,7 @@ describe('an ini that is not UTF-8', () => {
     assert.equal(readFileSync(join(directory, 'seen'), 'latin1'), '\xe9 \xff/caf\xe9')
   })
 
-  it('is read where only comments and other sections are not', async () => {
+  it('is read if only comments and other sections are not UTF-8', async () => {
     const { ini } = latin1([
       '; \xe4\xf6\xfc'.repeat(20),
       'spooler = %d/sp',

@@ -13,7 +13,7 @@ import { patience, until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 import { hostsOf, startHost } from '../hosts/host-daemon.js'
 
-/** Does as the task says: heed the signal, ignore it, block the process, or end when its gate is opened. */
+/** Does as its task says: heeds the signal, ignores it, blocks the process, or ends when its gate is opened. */
 const HANDLER = `
 import { existsSync, writeFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -49,7 +49,7 @@ async function letters(spool: string) {
 const cancelled = (path: string) => ({ code: 0, stdout: `cancelled ${path}\n`, stderr: '' })
 
 describe('spoold cancel', () => {
-  it('ends a handler that heeds its signal at once, and buries the task, which can be requeued', async () => {
+  it('ends at once a handler that heeds its signal, and buries the task, which can be requeued', async () => {
     const { spool, daemon, runs, give } = await started()
     const path = give('heed', 'heed')
     await runs('heed')
@@ -64,11 +64,11 @@ describe('spoold cancel', () => {
     await daemon.waitFor(/task uwsgi_spoolfile_on_heed is cancelled/)
     await daemon.waitFor(/task uwsgi_spoolfile_on_heed is buried: it was cancelled/)
     assert.equal((await inProcess(['requeue', '--all', spool])).code, 0)
-    await until('it runs again', () => daemon.journal().length === 2)
+    await until('the task runs again', () => daemon.journal().length === 2)
     assert.deepEqual(await inProcess(['cancel', '--all', spool]), cancelled(path))
   })
 
-  it('kills a process whose handler does not end, and nobody pays: no crash, no delay', async () => {
+  it('kills the worker of a handler that does not end, without counting a crash or delaying a spawn', async () => {
     const { spool, daemon, runs, give } = await started()
     for (const how of ['ignore', 'block']) {
       const path = give(how, how)
@@ -82,12 +82,12 @@ describe('spoold cancel', () => {
       give(`after-${how}`, 'quick')
       await runs(`after-${how}`)
     }
-    await until('all have ended', () => leftIn(spool).length === 0)
+    await until('all tasks have ended', () => leftIn(spool).length === 0)
     assert.doesNotMatch(daemon.output, /OOOPS|next spawn in/)
     await daemon.waitFor(/does not end after being cancelled: killing the process/)
   })
 
-  it('hands back what the process has not begun, and kills it only when nothing else runs there', async () => {
+  it('kills a worker only when no other task runs there, and gives that worker nothing more meanwhile', async () => {
     const { spool, daemon, runs, give, open } = await started({
       ini: { 'spooler-processes': 1, 'spooler-concurrency': 3 },
     })
@@ -104,14 +104,14 @@ describe('spoold cancel', () => {
       { spool, task: nameOf('stuck') },
       { silenceMs: Number.POSITIVE_INFINITY, event: news => seen.push(news) },
     )
-    await until('it waits for the other one', () => seen.some(news => news !== null))
+    await until('cancel waits for the other task', () => seen.some(news => news !== null))
     assert.deepEqual(
       seen.find(news => news !== null),
       { pid: worker, others: 1 },
     )
     assert.equal(isAlive(worker), true)
     give('later', 'quick')
-    await until('it is known', async () => (await spoolSnapshotOf(spool)).tasks.due === 1)
+    await until('the new task is known', async () => (await spoolSnapshotOf(spool)).tasks.due === 1)
     assert.equal(daemon.journal().length, 2, 'a process that has to go is given nothing')
     open('beside')
     const { code, stdout, stderr } = await answer
@@ -119,12 +119,12 @@ describe('spoold cancel', () => {
     assert.match(stderr, /waits until 1 more in its process \(pid \d+\)/)
     assert.deepEqual(await twice, { result: 'cancelled' })
     await runs('later')
-    await until('all have ended', () => leftIn(spool).length === 0)
+    await until('all tasks have ended', () => leftIn(spool).length === 0)
     assert.deepEqual([...(await letters(spool)).keys()], [nameOf('stuck')])
     assert.equal(isAlive(worker), false)
   })
 
-  it('ends two that share a process, neither of which ends by itself', async () => {
+  it('ends two tasks that share a worker with one kill if neither ends by itself', async () => {
     const { spool, daemon, runs, give } = await started({
       ini: { 'spooler-processes': 1, 'spooler-concurrency': 3 },
     })
@@ -146,7 +146,7 @@ describe('spoold cancel', () => {
     assert.equal((await letters(spool)).size, 2)
   })
 
-  it('gives a process nothing more that has to go for another task, when one that was cancelled there has ended', async () => {
+  it('gives nothing more to a worker that has to go when another task cancelled there has ended', async () => {
     const { spool, daemon, runs, give, open } = await started({
       ini: { 'spooler-processes': 1, 'spooler-concurrency': 4 },
     })
@@ -161,14 +161,14 @@ describe('spoold cancel', () => {
       const hears = { silenceMs: Number.POSITIVE_INFINITY, event: (each: unknown) => seen.push(each) }
       return askDaemon(controlOf(spool), 'cancel', args, hears)
     })
-    await until('both wait for the other one', () =>
+    await until('both commands wait for the other task', () =>
       [...news.values()].every(seen => seen.some(each => each !== null)),
     )
     open('late')
     assert.deepEqual(await answers[1], { result: 'done' })
     give('later', 'quick')
     const isKnown = async () => (await spoolSnapshotOf(spool)).tasks.due === 1
-    await until('it is known', async () => daemon.journal().length > 3 || (await isKnown()))
+    await until('the new task is known', async () => daemon.journal().length > 3 || (await isKnown()))
     assert.equal(daemon.journal().length, 3)
     open('beside')
     assert.deepEqual(await answers[0], { result: 'cancelled' })
@@ -176,7 +176,7 @@ describe('spoold cancel', () => {
     assert.deepEqual([...(await letters(spool)).keys()], [nameOf('stuck')])
   })
 
-  it('leaves what was done as done, and says so', async () => {
+  it('leaves a task that ended with SPOOL_OK as done, and says so', async () => {
     const { spool, runs, give } = await started()
     const path = give('finish', 'finish')
     await runs('finish')
@@ -188,7 +188,7 @@ describe('spoold cancel', () => {
     assert.deepEqual([leftIn(spool), (await letters(spool)).size], [[], 0])
   })
 
-  it('ends a task of a daemon that stops, or reloads, and lets that go on', async () => {
+  it('ends a task while the daemon stops or reloads, and lets the stop or reload go on', async () => {
     const { spool, daemon, runs, give } = await started()
     const [old = 0] = daemon.workers()
     const first = give('reloaded', 'ignore')
@@ -211,12 +211,12 @@ describe('spoold cancel', () => {
     assert.equal((await letters(spool)).size, 2)
   })
 
-  it('buries a task whose process dies meanwhile, in a paused spool too, and one that runs at most once', async () => {
+  it('buries an at-most-once task of a paused spool if its worker dies meanwhile', async () => {
     const { spool, daemon, runs, give } = await started({ ini: { 'spooler-delivery': 'at-most-once' } })
     const path = give('dies', 'ignore')
     await runs('dies')
     assert.equal((await inProcess(['pause', spool])).code, 0)
-    await until('it is paused', async () => (await spoolSnapshotOf(spool)).paused !== null)
+    await until('the spool is paused', async () => (await spoolSnapshotOf(spool)).paused !== null)
     const [worker = 0] = daemon.workers()
     const answer = inProcess(['cancel', path])
     await daemon.waitFor('is cancelled')
@@ -227,7 +227,7 @@ describe('spoold cancel', () => {
     assert.match(letter?.detail ?? '', /its process was killed by SIGKILL/)
   })
 
-  it('does not lose a task that cannot be buried: it waits, does not run, and is buried when that is possible', async () => {
+  it('does not run again a task that cannot be buried, and buries it when that is possible', async () => {
     const { spool, daemon, runs, give } = await started({ ini: { 'spooler-frequency': 1 } })
     const dead = join(spool, '.spoold/dead')
     rmSync(dead, { recursive: true, force: true })
@@ -250,13 +250,13 @@ describe('spoold cancel', () => {
     assert.match(refusal.stderr, /it is left as it was, because it cannot be buried: /)
     assert.equal(leftIn(spool).length, 3)
     rmSync(dead)
-    await until('both are buried', async () => (await letters(spool)).size === 2)
+    await until('both tasks are buried', async () => (await letters(spool)).size === 2)
     for (const letter of (await letters(spool)).values()) assert.equal(letter.reason, 'cancelled')
     assert.equal(daemon.journal().length, 2, 'neither ran again')
     assert.deepEqual(leftIn(spool), [nameOf('waits')])
   })
 
-  it('works with lock files, and with names that are no text', async () => {
+  it('works with spooler-lock = lockfile, and with names that are not UTF-8', async () => {
     const spool = spoolDirectory()
     const { daemon, runs, give } = await started({ spool, ini: { 'spooler-lock': 'lockfile' } })
     const path = give('leased', 'heed')
@@ -266,14 +266,16 @@ describe('spoold cancel', () => {
       Buffer.concat([Buffer.from(`${spool}/odd-`), Buffer.of(0xff, 0xfe)]),
       packet({ how: 'heed' }),
     )
-    await until('it runs', () => daemon.journal().some(line => line.startsWith('odd-')))
+    await until('the task with the odd name runs', () =>
+      daemon.journal().some(line => line.startsWith('odd-')),
+    )
     const { code, stdout } = await inProcess(['cancel', '--state', 'running', spool])
     assert.equal(code, 0)
     assert.match(stdout, /^cancelled .*\/odd-/)
     assert.equal((await letters(spool)).size, 2)
   })
 
-  it('buries what waits without any daemon, and counts it by its reason', async () => {
+  it('buries waiting tasks without a daemon, and counts them by their reason', async () => {
     const spool = spoolDirectory()
     const paths = ['a', 'b', 'c'].map(name => drop(spool, nameOf(name), packet({ kind: name })))
     assert.deepEqual((await inProcess(['hold', ...paths.slice(0, 1)])).code, 0)
@@ -299,7 +301,7 @@ describe('spoold cancel', () => {
     assert.equal(leftIn(spool).length, 3)
   })
 
-  it('says who holds a task that no daemon can be asked to end, and leaves it', async () => {
+  it('names the process that holds a task that no daemon can be asked to end, and leaves the task', async () => {
     const { daemon, runs, give } = await started({ ini: { 'spooler-control': 'off' } })
     const path = give('held', 'ignore')
     await runs('held')
@@ -316,7 +318,7 @@ describe('spoold cancel', () => {
 })
 
 describe('spoold cancel of programs and interpreters', () => {
-  it('ends a program by SIGTERM, and what is left of its group by SIGKILL, and keeps the worker', async () => {
+  it('ends a program with SIGTERM and the rest of its group with SIGKILL, and keeps the worker', async () => {
     const spool = spoolDirectory()
     const script = join(spool, '../program.sh')
     const out = join(spool, '../out')
@@ -331,19 +333,22 @@ describe('spoold cancel of programs and interpreters', () => {
     for (const how of ['heed', 'ignore']) {
       const path = drop(spool, nameOf(how), packet({ how }))
       const pidFile = `${out}.${how}`
-      await until('it runs', () => existsSync(pidFile) && readFileSync(pidFile, 'utf8').endsWith('\n'))
+      await until(
+        'the program runs',
+        () => existsSync(pidFile) && readFileSync(pidFile, 'utf8').endsWith('\n'),
+      )
       const since = performance.now()
       assert.deepEqual(await inProcess(['cancel', path]), cancelled(path))
       if (how === 'heed') assert.ok(existsSync(`${out}.cleaned`), 'it had time to clean up')
       else assert.ok(performance.now() - since > 4900, 'it had its five seconds')
       const letter = (await letters(spool)).get(nameOf(how))
       assert.match(letter?.detail ?? '', /^it was cancelled, and ended: the program /)
-      await until('its child is gone', () => !isAlive(Number(readFileSync(pidFile, 'utf8'))))
+      await until('the child of the program is gone', () => !isAlive(Number(readFileSync(pidFile, 'utf8'))))
     }
     assert.deepEqual(daemon.workers().includes(worker ?? 0), true)
   })
 
-  it('lets a program that was named by its path finish, and exit with its own code', async () => {
+  it('lets a program that is named by its path finish and exit with its own code', async () => {
     const spool = spoolDirectory()
     const script = join(spool, '../program.sh')
     writeFileSync(script, `#!/bin/sh\ntrap 'sleep 0.3; exit 0' TERM\necho trapped\nsleep 600 & wait\n`, {
@@ -364,7 +369,7 @@ describe('spoold cancel of programs and interpreters', () => {
     ['a shell that waits', (program: string) => `${program} & wait`],
     ['a shell without programs', () => 'echo trapped; while :; do :; done'],
   ] as const)
-    it(`buries ${what} of which one command ended with 0, because others were to follow`, async () => {
+    it(`buries the task of ${what} of which one command exited with 0, because others were to follow`, async () => {
       const spool = spoolDirectory()
       const script = join(spool, '../program.sh')
       writeFileSync(script, `#!/bin/sh\ntrap 'exit 0' TERM\necho trapped\nsleep 600 & wait\n`, {
@@ -378,7 +383,7 @@ describe('spoold cancel of programs and interpreters', () => {
       assert.equal((await letters(spool)).get(nameOf('has-more'))?.reason, 'cancelled')
     })
 
-  it('kills an interpreter with its worker; what waited in it runs elsewhere, and counts no crash', async () => {
+  it('kills an interpreter with its worker, and runs what waited there elsewhere without counting a crash', async () => {
     const spool = spoolDirectory()
     const daemon = await startHost('python', {
       spool,
@@ -392,10 +397,10 @@ uwsgi.spooler = spooler`,
     const [worker = 0] = daemon.workers()
     const [host = 0] = hostsOf(daemon)
     const path = drop(spool, nameOf('0'), packet({ how: 'block' }))
-    await until('it runs', () => daemon.journal().length === 1)
+    await until('the task runs', () => daemon.journal().length === 1)
     for (let n = 1; n < 100; n++) drop(spool, nameOf(String(n)), packet({ how: 'quick' }))
     assert.deepEqual(await inProcess(['cancel', path]), cancelled(path))
-    await until('the others have run', () => leftIn(spool).length === 0)
+    await until('the other tasks have run', () => leftIn(spool).length === 0)
     assert.equal(daemon.journal().length, 100)
     assert.deepEqual(
       [...(await letters(spool)).values()].map(({ reason }) => reason),

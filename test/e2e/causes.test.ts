@@ -10,7 +10,7 @@ import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 import { startHost } from '../hosts/host-daemon.js'
 
-/** By the value of the key `how`: what is thrown. */
+/** Throws what its name in the key `how` says. */
 const HANDLER = `
 import vm from 'node:vm'
 import { createServer } from 'node:net'
@@ -43,7 +43,7 @@ const longest = (text: string) => Math.max(...text.split('\n').map(line => line.
 
 const NAME = 'uwsgi_spoolfile_on_'
 
-describe('what explains a failure', () => {
+describe('the explanation of a failure', () => {
   async function told(how: string) {
     const spool = spoolDirectory()
     const daemon = await startDaemon({ spool, handler: HANDLER, ini: { 'spooler-frequency': 3600 } })
@@ -93,7 +93,7 @@ describe('what explains a failure', () => {
       assert.doesNotMatch(said.shown, /dist\/(chunks|worker)/)
     })
 
-  it('has a limit, which is that of every outlet: a message of 5 MB', async () => {
+  it('is cut to one limit in the log, in show and in logs when the message has 5 MB', async () => {
     const { shown, daemon, events } = await told('long')
     assert.ok(longest(shown) < 70_000, String(longest(shown)))
     await daemon.waitFor(/\(49\d{5} more characters\)/)
@@ -102,7 +102,7 @@ describe('what explains a failure', () => {
     assert.ok(longest(events) < 70_000, String(longest(events)))
   })
 
-  it('is there in Python, below a message without an end, from as deep as the call was, and of a group', {
+  it('is listed for Python: below a message of 5 MB, from a deep call, and of an exception group', {
     skip: skipUnless('python3'),
   }, async () => {
     const own = spoolDirectory()
@@ -129,7 +129,7 @@ uwsgi.spooler = spooler`
     for (const how of ['chain', 'group']) drop(own, `${NAME}${how}`, packet({ how }))
     for (const task of ['deep', 'chain'])
       drop(own, `${NAME}named_${task}`, packet({ task, args: '[]', kwargs: '{}' }))
-    const rows = await until('all have failed', async () => {
+    const rows = await until('all tasks have failed', async () => {
       const { stdout } = await inProcess(['ls', own, '--state', 'retrying'])
       return stdout.split('\n').length === 6 ? stdout : undefined
     })
@@ -145,7 +145,7 @@ uwsgi.spooler = spooler`
     assert.ok(longest(python.output) < 70_000, String(longest(python.output)))
   })
 
-  it('has that limit outside a task, too: what a file throws while it is loaded, and what is thrown when a task has ended', async () => {
+  it('is cut to that limit for errors outside a task: while a file loads, and after a task has ended', async () => {
     const spool = spoolDirectory()
     const late = `export default (_, task) => {
   setTimeout(() => { throw new Error('y'.repeat(5_000_000), { cause: new Error('deadlock') }) }, 50)
@@ -163,7 +163,7 @@ uwsgi.spooler = spooler`
       assert.ok(longest(output) < 70_000, String(longest(output)))
   })
 
-  it('has that limit where a file in Python throws while it is loaded', {
+  it('is cut to that limit when a Python file throws while it loads', {
     skip: skipUnless('python3'),
   }, async () => {
     const handler = `raise ValueError('z' * 5000000)`
@@ -172,7 +172,7 @@ uwsgi.spooler = spooler`
     assert.ok(longest(python.output) < 70_000, String(longest(python.output)))
   })
 
-  it('is there in Ruby, too', { skip: skipUnless('ruby') }, async () => {
+  it('includes the cause of a Ruby exception', { skip: skipUnless('ruby') }, async () => {
     const own = spoolDirectory()
     const handler = `module UWSGI
   def self.spooler(env)
@@ -191,7 +191,7 @@ end`
     await ruby.exited
   })
 
-  it('is there in Perl, whatever died: a hash, an object with a message, one that says nothing', {
+  it('is logged for Perl whatever a handler dies with: a hash, a list, an object with or without a message', {
     skip: skipUnless('perl'),
   }, async () => {
     const own = spoolDirectory()

@@ -8,16 +8,16 @@ import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
-/** How often the daemon looks whether its sockets are there (doors/daemon/control.ts). */
+/** How often the daemon looks whether its sockets are there (doors/daemon/control.ts), in ms. */
 const LOOK_MS = 5000
 
 describe('a control socket that somebody removed', () => {
-  it('returns by itself, also with .spoold, and goes with the daemon', async () => {
+  it('is made again, even when .spoold was removed with it, and is removed when the daemon stops', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({ spool })
     for (const path of [controlOf(spool), join(spool, '.spoold')]) {
       rmSync(path, { recursive: true })
-      await until('it is back', () => existsSync(controlOf(spool)))
+      await until('the socket is back', () => existsSync(controlOf(spool)))
       assert.equal((await snapshotOf(spool)).daemon.pid, daemon.pid)
     }
     assert.ok(!daemon.output.includes('no control socket'), daemon.output)
@@ -26,23 +26,23 @@ describe('a control socket that somebody removed', () => {
     assert.deepEqual(controlsIn(spool), [])
   })
 
-  it('returns, too, if that fails at first, of which the log speaks once', async () => {
+  it('is made again once that is possible, after the log has reported the failure once', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({ spool })
     rmSync(join(spool, '.spoold'), { recursive: true })
     writeFileSync(join(spool, '.spoold'), 'not a directory')
     await daemon.waitFor(/no control socket/)
-    const looks = performance.now() + 2 * LOOK_MS // it tries again meanwhile
-    await until('it has looked again', () => performance.now() > looks, 3 * LOOK_MS)
+    const looks = performance.now() + 2 * LOOK_MS // the daemon tries again meanwhile
+    await until('the daemon has looked again', () => performance.now() > looks, 3 * LOOK_MS)
     rmSync(join(spool, '.spoold'))
-    await until('it is back', () => existsSync(controlOf(spool)))
+    await until('the socket is back', () => existsSync(controlOf(spool)))
     assert.equal((await snapshotOf(spool)).daemon.pid, daemon.pid)
     assert.equal(daemon.output.match(/no control socket/g)?.length, 1, daemon.output)
     daemon.child.kill('SIGTERM')
     assert.equal(await daemon.code(), 0)
   })
 
-  it('that cannot return does not keep the notes of other spools from it', async () => {
+  it('does not keep the daemon from restoring the notes of other spools if it cannot be made again', async () => {
     const [spool, other] = [spoolDirectory(), spoolDirectory()]
     const daemon = await startDaemon({ spool, ini: { spooler: [spool, other], 'spooler-hide': 'secret' } })
     const note = join(other, '.spoold/hide')
@@ -54,7 +54,7 @@ describe('a control socket that somebody removed', () => {
     await until('the note is back', () => existsSync(note))
   })
 
-  it('returns when somebody closed .spoold to the daemon, and opens it again', {
+  it('is made again after .spoold was closed to the daemon and opened again', {
     skip: skipUnless('root'),
   }, async () => {
     const spool = spoolDirectory()
@@ -63,7 +63,10 @@ describe('a control socket that somebody removed', () => {
     chmodSync(join(spool, '.spoold'), 0)
     await daemon.waitFor(/no control socket/)
     chmodSync(join(spool, '.spoold'), 0o700)
-    await until('it is back', async () => (await snapshotOf(spool).catch(() => undefined))?.daemon.pid)
+    await until(
+      'the socket is back',
+      async () => (await snapshotOf(spool).catch(() => undefined))?.daemon.pid,
+    )
     daemon.child.kill('SIGTERM')
     assert.equal(await daemon.code(), 0)
   })

@@ -40,11 +40,11 @@ async function run(packets: readonly Buffer[], ini: Record<string, string | numb
   return { daemon, spool, done: () => until('all have run', () => leftIn(spool).length === 0) }
 }
 
-describe('the death of a process that ran a task in JavaScript', { concurrency: 3 }, () => {
-  it('is told to task-retried in the next process, with how it died, and to task-failed at spooler-max-crashes', async () => {
+describe('the death of a process that ran a JavaScript task', { concurrency: 3 }, () => {
+  it('reaches task-retried in the next process, with its cause, and task-failed at spooler-max-crashes', async () => {
     const { daemon } = await run([named('dies', 'twice', 2), named('dies', 'once', 1)])
     const ended = () => daemon.journal().filter(line => line.startsWith('finished ')).length
-    await until('all is told', () => ended() === 4) // the last one after its file is gone
+    await until('all tasks have finished', () => ended() === 4) // the last task is told after its file is gone
     const ofOne = (name: string) => daemon.journal().filter(line => line.includes(` ${name}`))
     assert.deepEqual(ofOne('once'), [
       'task-retried once 1 WorkerDied: its process was killed by SIGKILL',
@@ -58,10 +58,10 @@ describe('the death of a process that ran a task in JavaScript', { concurrency: 
     ])
   })
 
-  it('is told to task-failed where it runs at most once', async () => {
+  it('reaches task-failed when the task runs at most once', async () => {
     const { daemon, done } = await run([named('once', 'only', 9)])
     await done()
-    await until('it is told', () => daemon.journal().length === 3)
+    await until('the death is told', () => daemon.journal().length === 3)
     assert.deepEqual(daemon.journal(), [
       'only runs',
       'task-failed only 0 WorkerDied: its process was killed by SIGKILL',
@@ -69,14 +69,14 @@ describe('the death of a process that ran a task in JavaScript', { concurrency: 
     ])
   })
 
-  it('names the deadline that it overran', async () => {
+  it('reaches task-retried with the deadline that the task overran', async () => {
     const { daemon, done } = await run([named('dies', 'slow', 1, 'blocks')], { 'spooler-harakiri': 1 })
     await done()
     const told = daemon.journal().filter(line => line.startsWith('task-retried'))
     assert.deepEqual(told, ['task-retried slow 1 WorkerDied: it overran spooler-harakiri (1 s)'])
   })
 
-  it('is none of a process whose task has ended while the daemon was stopped', async () => {
+  it('is not caused by spooler-harakiri if the task ended while the daemon was stopped by SIGSTOP', async () => {
     const handler = `export default async (env, task) => {
       JOURNAL('begun')
       await new Promise(resolve => setTimeout(resolve, 200))
@@ -86,18 +86,18 @@ describe('the death of a process that ran a task in JavaScript', { concurrency: 
     const spool = spoolDirectory()
     const daemon = await startDaemon({ spool, handler, ini: { 'spooler-harakiri': 1 } })
     drop(spool)
-    await until('it runs', () => daemon.journal().length > 0)
+    await until('the task runs', () => daemon.journal().length > 0)
     const since = performance.now()
     daemon.child.kill('SIGSTOP')
-    await until('it has ended', () => daemon.journal().includes('told'))
-    await until('its deadline is over', () => performance.now() > since + 1500)
+    await until('the task has ended', () => daemon.journal().includes('told'))
+    await until('the deadline of the task is over', () => performance.now() > since + 1500)
     daemon.child.kill('SIGCONT')
     daemon.child.kill('SIGTERM')
     assert.equal(await daemon.code(), 0)
     assert.doesNotMatch(daemon.output, /HARAKIRI/)
   })
 
-  it('is in the log also where the process was to be replaced as soon as its tasks end', async () => {
+  it('is logged even if the process was to be replaced as soon as its tasks ended', async () => {
     const handler = `export default async (env, task) => {
       JOURNAL(task.name)
       if (task.name.endsWith('quick') || task.attempt > 1) return task.SPOOL_OK
@@ -109,35 +109,35 @@ describe('the death of a process that ran a task in JavaScript', { concurrency: 
     const ini = { 'spooler-processes': 1, 'spooler-concurrency': 2, ...limits }
     const daemon = await startDaemon({ spool, handler, ini })
     const [worker = 0] = daemon.children()
-    await until('one runs', () => daemon.journal().length > 0)
+    await until('the slow task runs', () => daemon.journal().length > 0)
     drop(spool, 'uwsgi_spoolfile_on_2_quick')
-    await until('it recycles', () => daemon.output.includes('recycling'))
+    await until('the worker recycles', () => daemon.output.includes('recycling'))
     process.kill(worker, 'SIGKILL')
     const line = `pid: ${worker}] the process was killed by SIGKILL; it had uwsgi_spoolfile_on_1_slow`
-    await until('its death is told', () => daemon.output.includes(line))
+    await until('the death is logged', () => daemon.output.includes(line))
   })
 
-  it('keeps its own cause where the next process overran a deadline with another task', async () => {
+  it('reaches task-failed with its own cause even if the next process overran a deadline with another task', async () => {
     const { daemon, spool, done } = await run([named('once', 'only', 9, 'stopping')], {
       'spooler-processes': 1,
       'spooler-harakiri': 2,
     })
-    await until('it runs', () => daemon.journal().includes('only runs'))
+    await until('the task runs', () => daemon.journal().includes('only runs'))
     const [worker = 0] = daemon.children()
     for (const priority of ['1', '2']) mkdirSync(join(spool, priority))
-    // after the first of these, the next process is given all the others, and what is left of that one behind them
+    // After the first of these, the next process is given all the others, and behind them what is left of the dead process.
     for (let i = 0; i < 40; i++) drop(spool, `1/uwsgi_spoolfile_on_${i}`, named('dies', 'quick', 0))
     drop(spool, '2/uwsgi_spoolfile_on_1', named('dies', 'slow', 1, 'blocks'))
     process.kill(worker, 'SIGUSR2')
     await done()
     const isTold = () => daemon.journal().find(line => line.startsWith('task-failed only'))
     assert.equal(
-      await until('it is told', isTold),
+      await until('the death is told', isTold),
       'task-failed only 0 WorkerDied: its process was killed by SIGKILL',
     )
   })
 
-  it('is not told to what shared the process', async () => {
+  it('reaches no listener of tasks that shared the process with the guilty task', async () => {
     const packets = [named('dies', 'before', 0), named('dies', 'guilty', 1), named('dies', 'behind', 0)]
     const { daemon, done } = await run(packets, { 'spooler-concurrency': 3, 'spooler-max-crashes': 3 })
     await done()
@@ -147,12 +147,12 @@ describe('the death of a process that ran a task in JavaScript', { concurrency: 
     )
   })
 
-  it('is not told where mercy ended it', async () => {
+  it('reaches no listener if the process was killed when its mercy was over', async () => {
     const { daemon } = await run([named('dies', 'patient', 1, 'sleeps')], { 'worker-reload-mercy': 1 })
     const runs = () => daemon.journal().filter(line => line === 'patient runs').length
-    await until('it runs', () => runs() === 1)
+    await until('the task runs', () => runs() === 1)
     daemon.child.kill('SIGHUP')
-    await until('it runs again', () => runs() === 2)
+    await until('the task runs again', () => runs() === 2)
     assert.deepEqual(daemon.journal(), ['patient runs', 'patient runs'])
   })
 
@@ -160,15 +160,15 @@ describe('the death of a process that ran a task in JavaScript', { concurrency: 
     ['a stop', 'SIGTERM'],
     ['a reload', 'SIGHUP'],
   ] as const)
-    it(`is told in the log also while its process ends for ${what}`, async () => {
+    it(`is logged even while the process ends for ${what}`, async () => {
       const { daemon, done } = await run([named('dies', 'one', 1, 'stopping')])
-      await until('it runs', () => daemon.journal().includes('one runs'))
+      await until('the task runs', () => daemon.journal().includes('one runs'))
       const [worker = 0] = daemon.workers()
       daemon.child.kill(signal)
       await daemon.waitFor(what === 'a stop' ? 'SIGTERM' : 'reload')
       process.kill(worker, 'SIGUSR2')
       await daemon.waitFor(/the process was killed by SIGKILL; it had uwsgi_spoolfile_on_0\b/)
       await (what === 'a stop' ? daemon.code() : done())
-      assert.doesNotMatch(daemon.output, /trying respawn/) // one that ended anyway needs no other
+      assert.doesNotMatch(daemon.output, /trying respawn/) // a process that ended anyway needs no successor
     })
 })

@@ -31,7 +31,7 @@ export default async (env, task) => {
 const NONE = { ready: 0, busy: 0, waiting: 0 }
 const DRAIN = { handler: HANDLER, isUnready: true } as const
 
-/** Drains a spool with a task for each of what its handler is to do. */
+/** Drains a spool that has one task for each of `says`, which its handler obeys. */
 async function drained(says: readonly string[], ini: Record<string, string | number> = {}) {
   const spool = spoolDirectory()
   for (const say of says) drop(spool, undefined, packet({ say }))
@@ -41,7 +41,7 @@ async function drained(says: readonly string[], ini: Record<string, string | num
   return { code, line: /drained: .*/.exec(daemon.output)?.[0], begun }
 }
 
-/** How a drain ends that got these reports. */
+/** Returns how a drain ends that got one report of each of these kinds for the same ref. */
 async function endOf(kinds: ReadonlyArray<Report['kind']>) {
   const events = new Emitter()
   const drain = new Drain(events, true)
@@ -58,7 +58,7 @@ async function endOf(kinds: ReadonlyArray<Report['kind']>) {
 }
 
 describe('--drain', { concurrency: 3 }, () => {
-  it('ends when all of its spools are done, and leaves what is held', async () => {
+  it('ends when all tasks of all its spools are done, and leaves held tasks', async () => {
     const [one, two] = [spoolDirectory(), spoolDirectory()]
     for (let i = 0; i < 300; i++) drop(one, undefined, packet({ say: '' }))
     drop(two, undefined, packet({ say: 'soon' }))
@@ -69,7 +69,7 @@ describe('--drain', { concurrency: 3 }, () => {
     assert.deepEqual([leftIn(one), leftIn(two)], [[], ['held']])
   })
 
-  it('remembers what it has buried, also when a late look finds it gone', async () => {
+  it('counts a buried task as buried even if a later report says that it is gone', async () => {
     assert.deepEqual(await endOf(['buried', 'gone']), { code: 3, buried: 1, error: 0 })
     assert.deepEqual(await endOf(['set-aside', 'gone']), { code: 3, buried: 1, error: 0 })
     assert.deepEqual(await endOf(['error', 'gone']), { code: 0, buried: 0, error: 0 }, 'somebody else ran it')
@@ -77,11 +77,11 @@ describe('--drain', { concurrency: 3 }, () => {
     assert.deepEqual({ code, line }, { code: 3, line: 'drained: 0 done, 50 buried' })
   })
 
-  it('forgets what was incomplete, and turns out to be no task', async () => {
+  it('does not count an incomplete file that turns out to be no task', async () => {
     assert.deepEqual(await endOf(['incomplete', 'malformed']), { code: 0, buried: 0, error: 0 })
   })
 
-  it('takes for done what is reported by its name alone, also after a failure', async () => {
+  it('counts a task that is reported by its name alone as done, even after a failure', async () => {
     const events = new Emitter()
     const drain = new Drain(events, true)
     const common = { spool: '/s', pid: 1, known: new Set<string>() }
@@ -97,12 +97,12 @@ describe('--drain', { concurrency: 3 }, () => {
     assert.deepEqual([drain.exitCode, done], [0, 2])
   })
 
-  it('exits 0 when all that was due is done, and says so', async () => {
+  it('exits with 0 and prints the count when every due task is done', async () => {
     assert.deepEqual(await drained(['', '', '']), { code: 0, line: 'drained: 3 done', begun: 3 })
     assert.deepEqual(await drained([]), { code: 0, line: 'drained: 0 done', begun: 0 })
   })
 
-  it('loads the handlers, and fails with a broken one, also when nothing is due', async () => {
+  it('loads the handlers and exits with 1 if one is broken, even when nothing is due', async () => {
     const daemon = await startDaemon({
       spool: spoolDirectory(),
       handler: 'throw new Error("broken")',
@@ -114,7 +114,7 @@ describe('--drain', { concurrency: 3 }, () => {
   })
 
   for (const watch of ['auto', 'poll', 'off'])
-    it(`runs what its last task has stored by itself, with spooler-watch = ${watch}`, async () => {
+    it(`runs a task that its last task stored without telling the daemon, with spooler-watch = ${watch}`, async () => {
       const spool = spoolDirectory()
       drop(spool, '3', packet({}))
       const daemon = await startDaemon({
@@ -135,7 +135,7 @@ export default (env, task) => {
       assert.deepEqual(leftIn(spool), [])
     })
 
-  it('leaves what is not due out of it', async () => {
+  it('exits with 0 without waiting for a task that is not yet due', async () => {
     const spool = spoolDirectory()
     drop(spool, undefined, packet({ at: '9999999999' }))
     const daemon = await startDaemon({ spool, ini: { drain: true }, ...DRAIN })
@@ -148,12 +148,12 @@ export default (env, task) => {
     ['bury', '1 buried'],
     ['ignore', '1 ignored by all handlers'],
   ] as const)
-    it(`exits 3 when a task's end is ${JSON.stringify(say)}`, async () => {
+    it(`exits with 3 when a task ends with ${JSON.stringify(say)}`, async () => {
       const { code, line } = await drained(['', say])
       assert.deepEqual({ code, line }, { code: 3, line: `drained: 1 done, ${ending}` })
     })
 
-  it('exits 3 when a task took its process with it, and is buried for it or waits', async () => {
+  it('exits with 3 when a task kills its process, whether the task is then buried or waits', async () => {
     const { code, line } = await drained(['', 'exit'], { 'spooler-max-crashes': 1 })
     assert.deepEqual({ code, line }, { code: 3, line: 'drained: 1 done, 1 buried' })
     const second = await drained(['', 'exit'], { 'spooler-max-crashes': 0 })
@@ -161,7 +161,7 @@ export default (env, task) => {
     assert.match(second.line ?? '', /^drained: 1 done, 1 crashed$/)
   })
 
-  it('exits 3 when a priority cannot be listed', { skip: skipUnless('root') }, async () => {
+  it('exits with 3 when a priority directory cannot be listed', { skip: skipUnless('root') }, async () => {
     const spool = spoolDirectory()
     for (const path of [dirname(spool), spool]) chmodSync(path, 0o777)
     mkdirSync(join(spool, '1'), { mode: 0 })
@@ -171,7 +171,7 @@ export default (env, task) => {
     assert.match(daemon.output, /drained: 0 done, 1 could not be read/)
   })
 
-  it('exits 0 when that priority can be listed before its end', { skip: skipUnless('root') }, async () => {
+  it('exits with 0 when a priority can be listed again in time', { skip: skipUnless('root') }, async () => {
     const spool = spoolDirectory()
     for (const path of [dirname(spool), spool]) chmodSync(path, 0o777)
     mkdirSync(join(spool, '1'), { mode: 0 })
@@ -191,7 +191,7 @@ export default (env, task) => {
     ['is still incomplete', packet({ say: '' }).subarray(0, -1), '1 incomplete'],
     ['is no packet, and is to be buried', Buffer.alloc(4, 'x'), '1 could not be read'],
   ] as const)
-    it(`exits 3 when a task ${what}`, async () => {
+    it(`exits with 3 when a task ${what}`, async () => {
       const spool = spoolDirectory()
       drop(spool, undefined, packet({ say: '' }))
       drop(spool, undefined, bytes)
@@ -201,7 +201,7 @@ export default (env, task) => {
       assert.match(daemon.output, new RegExp(`drained: 1 done, ${ending}\n`))
     })
 
-  it('exits 0 when all else is no task for good, and 3 when a malformed one cannot be buried', async () => {
+  it('exits with 0 when only a file that is no task is left, and with 3 when a malformed task cannot be buried', async () => {
     const spool = spoolDirectory()
     drop(spool, 'README', 'no')
     const ini = { drain: true, 'spooler-grace': 0 }
@@ -216,7 +216,7 @@ export default (env, task) => {
     assert.match(second.output, /it cannot be buried: .*\n(.*\n)*drained: 0 done, 1 could not be read\n/)
   })
 
-  it('exits 3 also when it was found out aside, while the only process was blocked', async () => {
+  it('exits with 3 even if an incomplete task was found aside while the only worker was blocked', async () => {
     const spool = spoolDirectory()
     const gate = join(dirname(spool), 'gate')
     const handler = `
@@ -230,18 +230,21 @@ export default (env, task) => {
     const daemon = await startDaemon({ spool, ini: { drain: true }, handler, isUnready: true })
     await daemon.waitFor('managing request')
     drop(spool, undefined, packet({ say: '' }).subarray(0, -1))
-    await until('it is found', async () => (await spoolSnapshotOf(spool)).tasks.unreadable === 1)
+    await until(
+      'the incomplete task is found',
+      async () => (await spoolSnapshotOf(spool)).tasks.unreadable === 1,
+    )
     writeFileSync(gate, '')
     assert.equal(await daemon.code(), 3)
     assert.match(daemon.output, /drained: 1 done, 1 incomplete\n/)
   })
 
-  it('counts the last run of a task', async () => {
+  it('counts a task by its last run', async () => {
     const { code, line } = await drained(['exit once', 'soon', ''])
     assert.deepEqual({ code, line }, { code: 0, line: 'drained: 3 done' })
   })
 
-  it('counts it also when the process of an earlier one is too busy to tell of that before', async () => {
+  it('counts a task by its last run even if the worker of an earlier run is too busy to report that one first', async () => {
     const spool = spoolDirectory()
     const handler = `
       import { readFileSync } from 'node:fs'
@@ -267,13 +270,13 @@ export default (env, task) => {
     assert.equal(daemon.journal().at(-1), '199', 'none waits for the end of the process that had it first')
   })
 
-  it('counts what a process had done before a task ended it, and the log has each start', async () => {
+  it('counts what a worker had done before a task killed it, and logs each start of a task', async () => {
     const says = ['', '', '', 'exit once', '', '']
     const end = await drained(says, { 'spooler-processes': 1 })
     assert.deepEqual(end, { code: 0, line: 'drained: 6 done', begun: 7 })
   })
 
-  it('exits 3 when a task was buried right before another one blocked its process for too long', async () => {
+  it('exits with 3 when a task was buried right before another one overran spooler-harakiri in the same worker', async () => {
     const spool = spoolDirectory()
     const says = ['', '', 'bury', 'block once', '']
     for (const [i, say] of says.entries())
@@ -285,12 +288,12 @@ export default (env, task) => {
     assert.match(daemon.output, /drained: .*1 buried/)
   })
 
-  it('counts as they are what runs beside a task that takes their process with it', async () => {
+  it('counts as done the tasks that ran beside a task that killed their worker', async () => {
     const { code, line } = await drained(['exit once', '', '', ''], { 'spooler-concurrency': 4 })
     assert.deepEqual({ code, line }, { code: 0, line: 'drained: 4 done' })
   })
 
-  it('exits 3 when it is stopped before its end', async () => {
+  it('exits with 3 when a signal stops it early', async () => {
     const spool = spoolDirectory()
     drop(spool, undefined, packet({ say: 'wait' }))
     const daemon = await startDaemon({ spool, ini: { drain: true }, ...DRAIN, isUnready: true })

@@ -10,7 +10,7 @@ describe('a dropped file', () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({ spool })
     drop(spool, 'uwsgi_spoolfile_on_a')
-    await until('it has run', () => daemon.journal().length === 1 && leftIn(spool).length === 0)
+    await until('the task has run', () => daemon.journal().length === 1 && leftIn(spool).length === 0)
     assert.deepEqual(daemon.journal(), ['uwsgi_spoolfile_on_a'])
     daemon.child.kill('SIGTERM')
     assert.equal(await daemon.code(), 0)

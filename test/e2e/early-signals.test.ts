@@ -10,10 +10,10 @@ import { BIN, spoolDirectory, workspace } from '../helpers/workspace.js'
 
 const PASSED_OVER = ['SIGUSR2', 'SIGALRM', 'SIGVTALRM', 'SIGIO', 'SIGPWR'] as const
 
-describe('a signal that a daemon obeys or passes over ends it neither', () => {
-  it('from the first line of its code on; a reload that was asked for comes later', async () => {
+describe('signals that a daemon obeys or ignores', () => {
+  it('do not end a daemon from the first line of its code on, and a SIGHUP reloads it once it runs', async () => {
     const daemon = await startDaemon({ spool: spoolDirectory(), isUnready: true })
-    await until('it catches SIGHUP', () => isCaught(daemon.pid, 1))
+    await until('the daemon catches SIGHUP', () => isCaught(daemon.pid, 1))
     assert.equal(daemon.output, '')
     for (const signal of [...PASSED_OVER, 'SIGUSR1', 'SIGHUP'] as const) daemon.child.kill(signal)
     await daemon.waitFor(/is running \(pid/)
@@ -21,7 +21,7 @@ describe('a signal that a daemon obeys or passes over ends it neither', () => {
     assert.ok(daemon.isRunning)
   })
 
-  it('nor while it runs', async () => {
+  it('do not end a running daemon', async () => {
     const daemon = await startDaemon({ spool: spoolDirectory() })
     for (const signal of PASSED_OVER) daemon.child.kill(signal)
     daemon.child.kill('SIGHUP')
@@ -31,8 +31,8 @@ describe('a signal that a daemon obeys or passes over ends it neither', () => {
   })
 })
 
-describe('a SIGHUP to the whole process group, which ends a worker that Node still starts', () => {
-  /** Workers stay where Node starts them for as long as there is a file `held`. */
+describe('a SIGHUP to the process group that kills a worker while Node boots it', () => {
+  /** Starts a daemon whose workers do not get past Node's boot for as long as there is a file `held`. */
   const startHeld = (isHeldFromStart: boolean) => {
     const spool = spoolDirectory()
     const directory = dirname(spool)
@@ -60,7 +60,7 @@ describe('a SIGHUP to the whole process group, which ends a worker that Node sti
     return { daemon, hold, hungUpWhileItBoots }
   }
 
-  it('rejects no reload', async () => {
+  it('does not make the daemon reject a reload', async () => {
     const { daemon: started, hold, hungUpWhileItBoots } = startHeld(false)
     const daemon = await started
     hold()
@@ -70,32 +70,32 @@ describe('a SIGHUP to the whole process group, which ends a worker that Node sti
     assert.doesNotMatch(daemon.output, /rejected/)
   })
 
-  it('ends no daemon that starts, and leaves it no more processes than it is to have', async () => {
+  it('does not end a daemon that starts, which then has no more workers than configured', async () => {
     const { daemon: started, hungUpWhileItBoots } = startHeld(true)
     const daemon = await started
     await daemon.waitFor(/spawned the uWSGI spooler/)
     await hungUpWhileItBoots()
     await daemon.waitFor(/is running.*the spoolers are reloaded/s)
-    await until('it has one worker', () => daemon.workers().length === 1)
+    await until('the daemon has one worker', () => daemon.workers().length === 1)
   })
 })
 
-describe('SIGPROF, which is V8’s', () => {
-  /** How often each process was sampled. */
+describe('SIGPROF, which belongs to V8', () => {
+  /** Returns how many samples each profile in the directory has. */
   const samplesIn = (directory: string) =>
     readdirSync(directory)
       .filter(name => name.endsWith('.cpuprofile'))
       .map(name => JSON.parse(readFileSync(join(directory, name), 'utf8')).samples.length)
   const profiling = (directory: string) => ['--cpu-prof', `--cpu-prof-dir=${directory}`]
 
-  it('is left alone by a command: node --cpu-prof profiles it', async () => {
+  it('is left alone by a command, so that node --cpu-prof profiles it', async () => {
     const directory = workspace()
     const command = new TestProcess(process.execPath, [...profiling(directory), BIN, 'ls', spoolDirectory()])
     assert.equal(await command.code(), 0, command.output)
     assert.equal(samplesIn(directory).length, 1)
   })
 
-  it('is left alone by a daemon and its workers: node --cpu-prof profiles them all', async () => {
+  it('is left alone by a daemon and its workers, so that node --cpu-prof profiles them all', async () => {
     const [directory, spool] = [workspace(), spoolDirectory()]
     drop(spool, 'task', packet({ n: '1' }))
     const [ini, handler] = [join(directory, 'app.ini'), join(directory, 'handler.mjs')]
@@ -110,7 +110,7 @@ describe('SIGPROF, which is V8’s', () => {
   })
 })
 
-/** Has the process a function for the signal? */
+/** True if the process has a function of its own for the signal. */
 function isCaught(pid: number, signal: number): boolean {
   const [, mask = '0'] = /^SigCgt:\s*([0-9a-f]+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? []
   return ((BigInt(`0x${mask}`) >> BigInt(signal - 1)) & 1n) === 1n

@@ -34,10 +34,10 @@ const stop = async (daemon: Awaited<ReturnType<typeof startDaemon>>) => {
 
 const formatOf = (spool: string) => readFileSync(join(spool, '.spoold/format'), 'utf8')
 
-describe('where libc cannot be called', {
+describe('a daemon that cannot call libc', {
   skip: libcFault() !== undefined && 'it cannot be called here',
 }, () => {
-  it('tasks run all the same, each by one process at a time, under leases; the log says what that means', async () => {
+  it('runs each task in one process at a time, under leases, and logs what that means', async () => {
     const spool = spoolDirectory()
     mkdirSync(join(spool, '5'))
     const daemon = await start(spool)
@@ -49,7 +49,9 @@ describe('where libc cannot be called', {
     drop(spool, 'again', packet({ n: 'again', attempts: '3' }))
     drop(spool, 'dead', packet({ n: 'dead', bury: 'yes' }))
     drop(spool, '\xfcml', packet({ n: 'bytes' }))
-    await until('all are settled', () => leftIn(spool).every(name => name.startsWith('.') || name === '5'))
+    await until('all tasks are settled', () =>
+      leftIn(spool).every(name => name.startsWith('.') || name === '5'),
+    )
     const runs = daemon.journal().map(line => JSON.parse(line) as [string, number, boolean])
     const names = [...Array.from({ length: 40 }, (_, n) => String(n)), 'again', 'bytes', 'dead', 'urgent']
     assert.deepEqual([...new Set(runs.map(([n]) => n))].sort(), names.sort())
@@ -62,13 +64,13 @@ describe('where libc cannot be called', {
     assert.deepEqual([code, stdout.includes('again')], [0, false])
   })
 
-  it('record locks are refused when they are asked for', async () => {
+  it('refuses to start with spooler-lock = ofd', async () => {
     const daemon = await start(spoolDirectory(), { ini: { 'spooler-lock': 'ofd' }, isUnready: true })
     assert.equal(await daemon.code(), 1)
     assert.match(daemon.output, /spooler-lock = ofd does not work in .*: koffi is not installed/)
   })
 
-  it('leases are refused where a daemon has claimed with record locks, until an operator says so', async () => {
+  it('refuses leases where a daemon has claimed with record locks, until an operator asks for them', async () => {
     const spool = spoolDirectory()
     const before = await startDaemon({ spool, handler: HANDLER })
     await before.waitFor(/claims with record locks/)
@@ -89,13 +91,13 @@ describe('where libc cannot be called', {
       ['task'],
     )
     const told = await start(spool, { ini: { 'spooler-lock': 'lockfile' } })
-    await until('it has run', () => told.journal().length === 1)
+    await until('the task has run', () => told.journal().length === 1)
     assert.equal(formatOf(spool), '2\nlocks lockfile\n')
     await stop(told)
     await stop(await start(spool))
   })
 
-  it('leases are refused beside a daemon that lives, whatever it has noted', async () => {
+  it('refuses leases beside a live daemon with record locks, even if .spoold/format is gone', async () => {
     const spool = spoolDirectory()
     const live = await startDaemon({ spool, handler: HANDLER })
     await live.waitFor(/claims with record locks/)
@@ -106,7 +108,7 @@ describe('where libc cannot be called', {
     await stop(live)
   })
 
-  it('what else it lacks is said, and tasks run', { skip: skipUnless('mkfifo') }, async () => {
+  it('says what else is missing, and runs tasks', { skip: skipUnless('mkfifo') }, async () => {
     const spool = spoolDirectory()
     const fifo = join(dirname(spool), 'fifo')
     const setup = {
@@ -123,7 +125,7 @@ describe('where libc cannot be called', {
     const daemon = await start(spool, setup)
     await daemon.waitFor(/unable to notify the service manager: koffi is not installed/)
     drop(spool, 'task', packet({ n: 'task' }))
-    await until('it has run', () => daemon.journal().length === 1)
+    await until('the task has run', () => daemon.journal().length === 1)
     writeFileSync(fifo, 'q')
     assert.equal(await daemon.code(), 0)
   })

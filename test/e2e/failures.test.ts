@@ -13,7 +13,7 @@ import { ROOT, spoolDirectory } from '../helpers/workspace.js'
 const NAME = 'uwsgi_spoolfile_on_x'
 const INDEX = JSON.stringify(join(ROOT, 'dist/index.js'))
 
-/** Answers what the task's `answer` says, as JavaScript; `n` and the attempt are journaled before. */
+/** Journals the key `n` and the attempt, then runs the key `answer` as JavaScript and returns its result. */
 const ANSWERER = `
 import { AbortTask, RetryTask } from ${INDEX}
 export default async (env, task) => {
@@ -31,7 +31,7 @@ const ask = (spool: string, name: string, answer: string) => drop(spool, name, p
 
 async function letterOf(spool: string, name: string): Promise<DeadLetter> {
   const letters = new DeadLetters(spool)
-  // the reason is there first, the file when it has come
+  // The reason is written first; the file follows.
   await until(`${name} is a dead letter`, () => existsSync(join(spool, '.spoold/dead', name)))
   const letter = letters.read(name)
   assert.ok(letter !== undefined)
@@ -58,7 +58,7 @@ describe('a task that always fails', { concurrency: 3 }, () => {
     assert.deepEqual(leftIn(spool), [])
   })
 
-  it('may say itself how it is to be treated', async () => {
+  it('is done, retried or buried as its handler returns or throws', async () => {
     const spool = spoolDirectory()
     const daemon = await startAnswerer(spool)
     ask(spool, 'own', 'return { retry: 0, maxAttempts: 2, reason: "busy" }')
@@ -76,11 +76,11 @@ describe('a task that always fails', { concurrency: 3 }, () => {
     assert.deepEqual(runsOf(daemon, 'done'), ['done 1'])
   })
 
-  it('has the limit that the last reload brought, and nothing else', async () => {
+  it('is buried at the spooler-max-attempts that the last reload set', async () => {
     const spool = spoolDirectory()
     const daemon = await startAnswerer(spool)
     ask(spool, 'retrier', 'return { retry: "100ms" }')
-    await until('it has failed twice', () => runsOf(daemon, 'retrier').length >= 2)
+    await until('the task has failed twice', () => runsOf(daemon, 'retrier').length >= 2)
     writeFileSync(daemon.iniFile, `${readFileSync(daemon.iniFile, 'utf8')}spooler-max-attempts = 3\n`)
     daemon.child.kill('SIGHUP')
     const { reason, attempts } = await letterOf(spool, 'retrier')
@@ -89,35 +89,35 @@ describe('a task that always fails', { concurrency: 3 }, () => {
     assert.equal(runsOf(daemon, 'retrier').length, attempts)
   })
 
-  it('waits as its handler says, across a restart, and a change of its time ends the wait', async () => {
+  it('waits as long as its handler asks, even across a restart, until its mtime is changed', async () => {
     const spool = spoolDirectory()
     const daemon = await startAnswerer(spool)
     const path = ask(spool, 'waits', 'return task.attempt === 1 ? { retry: "1h" } : task.SPOOL_OK')
     await daemon.waitFor(/managing request waits/)
-    await until('it waits', () => existsSync(join(spool, '.spoold/records/waits.json')))
+    await until('the task waits', () => existsSync(join(spool, '.spoold/records/waits.json')))
     daemon.child.kill('SIGTERM')
     await daemon.code()
     const next = await startAnswerer(spool)
     ask(spool, 'other', 'return task.SPOOL_OK')
-    await until('the other has run', () => leftIn(spool).length === 1)
+    await until('the other task has run', () => leftIn(spool).length === 1)
     assert.deepEqual(runsOf(next, 'waits'), ['waits 1'])
     utimesSync(path, new Date(), new Date())
-    await until('it has run', () => leftIn(spool).length === 0)
+    await until('the task has run', () => leftIn(spool).length === 0)
     assert.deepEqual(runsOf(next, 'waits'), ['waits 1', 'waits 2'])
   })
 
   for (const uwsgi of UWSGIS)
-    it(`waits under ${uwsgi.title} too`, { skip: skipUnless(uwsgi.needs) }, async () => {
+    it(`waits under ${uwsgi.title}, too`, { skip: skipUnless(uwsgi.needs) }, async () => {
       const spool = spoolDirectory()
       const daemon = await startAnswerer(spool)
       ask(spool, NAME, 'return { retry: "1h" }')
-      await until('it waits', () => existsSync(join(spool, `.spoold/records/${NAME}.json`)))
+      await until('the task waits', () => existsSync(join(spool, `.spoold/records/${NAME}.json`)))
       daemon.child.kill('SIGTERM')
       await daemon.code()
       startUwsgi({ uwsgi, spool, handler: 'uwsgi.spooler = lambda env: uwsgi.SPOOL_OK' })
       const other = 'uwsgi_spoolfile_on_y'
       drop(spool, other, packet({ n: 'y' }))
-      await until('uWSGI has run the other', () => leftIn(spool).length === 1)
+      await until('uWSGI has run the other task', () => leftIn(spool).length === 1)
       assert.deepEqual(leftIn(spool), [NAME])
     })
 })
@@ -128,7 +128,7 @@ describe('a task that kills its process', { concurrency: 3 }, () => {
     ['exits', 'process.exit(3)', /its process exited with code 3/, {}],
     ['loops', 'for (;;);', /it overran spooler-harakiri \(0.3 s\)/, { 'spooler-harakiri': 0.3 }],
   ] as const)
-    it(`is buried after spooler-max-crashes, with the cause (${name}); its neighbours run`, async () => {
+    it(`is buried after spooler-max-crashes with its cause (${name}), while other tasks run`, async () => {
       const spool = spoolDirectory()
       const daemon = await startAnswerer(spool, { 'spooler-max-crashes': 2, ...ini })
       ask(spool, name, answer)
@@ -137,29 +137,29 @@ describe('a task that kills its process', { concurrency: 3 }, () => {
       assert.deepEqual([letter.reason, letter.crashes], ['crashes', 2])
       assert.match(letter.lastError ?? '', cause)
       assert.equal(runsOf(daemon, name).length, 2)
-      await until('the others are done', () => leftIn(spool).length === 0)
+      await until('the other tasks are done', () => leftIn(spool).length === 0)
     })
 
-  it('is not blamed when a stop killed it: its mercy was over', async () => {
+  it('is not counted as crashed when a stop kills its process after its mercy', async () => {
     const spool = spoolDirectory()
     const ini = { 'spooler-max-crashes': 1, 'worker-reload-mercy': 0.5 }
     const daemon = await startAnswerer(spool, ini)
     ask(spool, 'slow', 'return new Promise(() => {})')
-    await until('it runs', () => runsOf(daemon, 'slow').length === 1)
+    await until('the task runs', () => runsOf(daemon, 'slow').length === 1)
     daemon.child.kill('SIGTERM')
     await daemon.code()
     const next = await startAnswerer(spool, ini)
-    await until('it runs again', () => runsOf(next, 'slow').length === 2)
+    await until('the task runs again', () => runsOf(next, 'slow').length === 2)
     assert.deepEqual(runsOf(next, 'slow'), ['slow 1', 'slow 1'])
   })
 })
 
-describe('at most once', { concurrency: 3 }, () => {
+describe('at-most-once delivery', { concurrency: 3 }, () => {
   for (const [by, handler, ini] of [
     ['spooler-delivery', ANSWERER, { 'spooler-delivery': 'at-most-once' }],
     ['the module', `${ANSWERER}\nexport const delivery = 'at-most-once'`, {}],
   ] as const)
-    it(`by ${by}: what dies in the middle is set aside and never runs again`, async () => {
+    it(`set by ${by} buries a task whose process dies during its run, and never runs it again`, async () => {
       const spool = spoolDirectory()
       const daemon = await startDaemon({ spool, handler, ini: { 'spooler-frequency': 1, ...ini } })
       ask(spool, 'dies', 'process.exit(1)')
@@ -167,16 +167,16 @@ describe('at most once', { concurrency: 3 }, () => {
       const letter = await letterOf(spool, 'dies')
       assert.equal(letter.reason, 'outcome-unknown')
       assert.match(letter.detail, /its process exited with code 1; it may have done its work/)
-      await until('the other is done', () => leftIn(spool).length === 0)
+      await until('the other task is done', () => leftIn(spool).length === 0)
       assert.deepEqual(runsOf(daemon, 'dies'), ['dies 1'])
     })
 
-  it('what a stop cuts short is set aside, and the log says so', async () => {
+  it('buries a task that a stop cuts short, and logs it', async () => {
     const spool = spoolDirectory()
     const ini = { 'spooler-delivery': 'at-most-once', 'worker-reload-mercy': 1 }
     const daemon = await startDaemon({ spool, handler: ANSWERER, ini })
     ask(spool, 'blocks', 'for (;;);')
-    await until('it runs', () => runsOf(daemon, 'blocks').length === 1)
+    await until('the task runs', () => runsOf(daemon, 'blocks').length === 1)
     const [pid] = daemon.workers()
     daemon.child.kill('SIGTERM')
     assert.equal(await daemon.code(), 0)
@@ -188,7 +188,7 @@ describe('at most once', { concurrency: 3 }, () => {
     )
   })
 
-  it('a module with another delivery does not load', async () => {
+  it('is one of two values: a module with any other delivery does not load', async () => {
     const spool = spoolDirectory()
     const handler = `${ANSWERER}\nexport const delivery = 'exactly-once'`
     const daemon = await startDaemon({ spool, handler, isUnready: true })
@@ -200,8 +200,8 @@ describe('at most once', { concurrency: 3 }, () => {
   })
 })
 
-describe('a file of uWSGI’s name that is no task', () => {
-  it('is buried when its grace is over, and logged; a finished one is run', async () => {
+describe('an incomplete file that is named like a task of uWSGI', () => {
+  it('is buried and logged when its grace is over', async () => {
     const spool = spoolDirectory()
     const daemon = await startAnswerer(spool, { 'spooler-grace': 0.5 })
     writeFileSync(join(spool, NAME), Buffer.from([17, 9, 0, 0, 1]))

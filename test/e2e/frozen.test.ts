@@ -10,13 +10,13 @@ import { skipUnless } from '../helpers/requires.js'
 import { patience, until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
-/** Takes a second in which its process runs. */
+/** A block of code that takes one second of the time in which its process runs. */
 const SECOND = `{
   const cell = new Int32Array(new SharedArrayBuffer(4))
   for (let i = 0; i < 20; i++) Atomics.wait(cell, 0, 0, 50)
 }`
 const SLOW = `export default (env, task) => { JOURNAL('begun'); ${SECOND}; return task.SPOOL_OK }`
-/** A third of that. */
+/** Takes a third of the time of SLOW. */
 const BRIEF = SLOW.replace('i < 20', 'i < 6')
 const WARNED = `import { setTimeout as sleep } from 'node:timers/promises'
 export default async (env, { signal, SPOOL_OK }) => {
@@ -39,7 +39,7 @@ describe('a daemon that is frozen with its processes for longer than a deadline'
     drop(spool)
     const setup = { spool, handler, ini: { [option]: seconds }, isGroup: true, isUnready: true } as const
     const daemon = await startDaemon(setup)
-    await until('it has begun', () => daemon.journal().length > 0)
+    await until('the handler has begun', () => daemon.journal().length > 0)
     if (isStopping) {
       daemon.child.kill('SIGTERM')
       await daemon.waitFor('killing the spooler')
@@ -57,7 +57,7 @@ describe('a daemon that is frozen with its processes for longer than a deadline'
   it('lets a task run for the rest of a short spooler-harakiri', () =>
     frozen(BRIEF, 'spooler-harakiri', false, 1))
 
-  it('aborts no signal of a task for that', () => frozen(WARNED, 'spooler-harakiri'))
+  it('does not abort the signal of a task', () => frozen(WARNED, 'spooler-harakiri'))
 
   it('lets a process start for the rest of spooler-start-timeout', () =>
     frozen(SLOW_START, 'spooler-start-timeout'))
@@ -90,7 +90,10 @@ uwsgi.spooler = spooler
     const ini = { python: PYTHON, 'spooler-python-import': file, 'spooler-start-timeout': seconds }
     drop(spool)
     const daemon = await startDaemon({ spool, isForeign: true, ini, isGroup: true, isUnready: true })
-    await until('the next one starts', () => quietly(() => readFileSync(mark, 'utf8'), '') === 'again')
+    await until(
+      'the next interpreter starts',
+      () => quietly(() => readFileSync(mark, 'utf8'), '') === 'again',
+    )
     await freeze(daemon, seconds)
     await until('the task has ended', () => leftIn(spool).length === 0)
     assert.doesNotMatch(daemon.output, /still loading|cannot continue/)

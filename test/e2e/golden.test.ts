@@ -14,7 +14,7 @@ import { FIXTURES, spoolDirectory, workspace } from '../helpers/workspace.js'
 /** A task as uWSGI's own spooler function got it: each key with its Python type and its bytes. */
 type Received = Record<string, [type: string, base64: string]>
 
-/** Journals what it gets, in the form of got.jsonl without the types. */
+/** Journals each task in the form of got.jsonl, without the types. */
 const RECORDER = `export default (env, task) => {
   const got = Object.create(null)
   for (const [key, value] of task.vars) got[key.toString('latin1')] = value.toString('base64')
@@ -27,8 +27,8 @@ const RECORDER = `export default (env, task) => {
 const bytesOf = (received: Received) =>
   Object.fromEntries(Object.entries(received).map(([key, [, base64]]) => [key, base64]))
 
-describe('real spool files', () => {
-  it("of a uWSGI run in uWSGI's order with uWSGI's keys and bytes", async () => {
+describe('spool files of a real uWSGI', () => {
+  it('run in the order of uWSGI with the keys and bytes that uWSGI received', async () => {
     const directory = workspace()
     execFileSync('tar', ['-xf', join(FIXTURES, 'golden/spool.tar'), '-C', directory])
     const expected: Received[] = readFileSync(join(FIXTURES, 'golden/got.jsonl'), 'utf8')
@@ -42,7 +42,7 @@ describe('real spool files', () => {
       ini: { 'spooler-ordered': true, 'spooler-quiet': true },
     })
     await until(
-      'all have run',
+      'all tasks have run',
       () => leftIn(spool).length === 0 && daemon.journal().length === expected.length,
     )
     const got = daemon.journal().map(line => Object.fromEntries(JSON.parse(line)))
@@ -50,7 +50,7 @@ describe('real spool files', () => {
   })
 
   for (const uwsgi of UWSGIS)
-    it(`that ${uwsgi.title} writes while we run are run as they were asked for`, {
+    it(`written by ${uwsgi.title} and copied in while the daemon runs reach the handler as asked for`, {
       skip: skipUnless(uwsgi.needs),
     }, async () => {
       const spool = spoolDirectory()
@@ -60,7 +60,7 @@ describe('real spool files', () => {
         handler: RECORDER,
         ini: { 'spooler-ordered': true, 'spooler-processes': 2 },
       })
-      // the reader of the script counts files that appear; ours must not run them before it has seen them
+      // The script's reader counts files that appear, so ours must not run before the script has seen them.
       const hidden = join(dirname(spool), 'written')
       mkdirSync(hidden)
       const writer = new TestProcess(
@@ -81,7 +81,7 @@ describe('real spool files', () => {
         { env: { GOLD_SEED: '7', GOLD_N: '150', GOLD_OUT: asked, GOLD_SPOOL: hidden } },
       )
       await until(
-        'uWSGI has written all',
+        'uWSGI has written all files',
         () => existsSync(asked) && readFileSync(asked).length > 0 && isJson(asked),
       )
       const files: Array<{ file: string; asked: Record<string, string> }> = JSON.parse(
@@ -89,7 +89,7 @@ describe('real spool files', () => {
       )
       execFileSync('sh', ['-c', 'cp -a --parents * "$0"', spool], { cwd: hidden }) // in place, under their final names
       await until(
-        'all have run',
+        'all tasks have run',
         () => leftIn(spool).length === 0 && daemon.journal().length === files.length,
       )
       const got = new Map(
@@ -105,7 +105,7 @@ describe('real spool files', () => {
     })
 
   for (const uwsgi of UWSGIS)
-    it(`that ${uwsgi.title} spools straight into our directory are all run`, {
+    it(`written by ${uwsgi.title} straight into the spool are all run once`, {
       skip: skipUnless(uwsgi.needs),
     }, async () => {
       const spool = spoolDirectory()
@@ -134,7 +134,11 @@ open('done', 'w').close()`
         ],
         { cwd: writeScript(dirname(spool), 'produce.py', script) },
       )
-      await until('all have run', () => daemon.journal().length >= 500 && leftIn(spool).length === 0, 40_000)
+      await until(
+        'all tasks have run',
+        () => daemon.journal().length >= 500 && leftIn(spool).length === 0,
+        40_000,
+      )
       assert.deepEqual(
         daemon
           .journal()

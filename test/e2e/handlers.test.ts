@@ -7,7 +7,7 @@ import { drop, leftIn, packet } from '../helpers/files.js'
 import { until } from '../helpers/until.js'
 import { ROOT, spoolDirectory } from '../helpers/workspace.js'
 
-/** Starts a daemon whose handler is this file's text, under this name. */
+/** Starts a daemon whose handler file has this name and text, with one task in its spool. */
 async function startWith(
   name: string,
   text: string,
@@ -37,16 +37,16 @@ describe('a handler module', { concurrency: 3 }, () => {
   for (const [name, text] of modules)
     it(`may be ${text.split('\n').at(-1)} (${name})`, async () => {
       const { spool } = await startWith(name, text)
-      await until('it has run', () => leftIn(spool).length === 0)
+      await until('the task has run', () => leftIn(spool).length === 0)
     })
 
-  it('may be TypeScript where Node can, and is refused with a reason where it cannot', async () => {
+  it('may be TypeScript if Node runs it, and is refused with a reason if not', async () => {
     const daemon = await startWith(
       'h.mts',
       'export default (env: Record<string, unknown>, task: { SPOOL_OK: -2 }) => task.SPOOL_OK',
     )
     if ('typescript' in process.features && process.features.typescript)
-      await until('it has run', () => leftIn(daemon.spool).length === 0)
+      await until('the task has run', () => leftIn(daemon.spool).length === 0)
     else {
       assert.equal(await daemon.code(), 1)
       assert.match(daemon.output, /runs no TypeScript; Node 22\.18 and later do/)
@@ -78,8 +78,8 @@ describe('a handler module', { concurrency: 3 }, () => {
     })
 })
 
-describe('what a handler is given', { concurrency: 3 }, () => {
-  it('env: strings, the task’s name, the body in place of a key of that name, and no prototype', async () => {
+describe('a handler', { concurrency: 3 }, () => {
+  it('gets an env without a prototype: strings, the task’s name, and the body in place of a key of that name', async () => {
     const spool = spoolDirectory()
     mkdirSync(join(spool, '5'))
     drop(
@@ -100,7 +100,7 @@ describe('what a handler is given', { concurrency: 3 }, () => {
       }`,
       ini: { 'spooler-ordered': true },
     })
-    await until('it has run', () => daemon.journal().length === 1)
+    await until('the task has run', () => daemon.journal().length === 1)
     const got = JSON.parse(daemon.journal()[0] ?? '')
     assert.deepEqual(Object.fromEntries(got.env), {
       foo: 'bar',
@@ -126,29 +126,29 @@ describe('what a handler is given', { concurrency: 3 }, () => {
     assert.deepEqual([got.body, got.aborted], ['00ff', false])
   })
 
-  it('in env, a body key without a body behind the packet is an ordinary key', async () => {
+  it('gets a body key as an ordinary key if no body follows the packet', async () => {
     const spool = spoolDirectory()
     drop(spool, 'x', packet({ body: 'text' }))
     const daemon = await startDaemon({
       spool,
       handler: `export default (env, task) => { JOURNAL(env.body + ' ' + task.body); return task.SPOOL_OK }`,
     })
-    await until('it has run', () => daemon.journal().length === 1)
+    await until('the task has run', () => daemon.journal().length === 1)
     assert.deepEqual(daemon.journal(), ['text undefined'])
   })
 
-  it('a body of 40 MiB, whole', async () => {
+  it('gets a body of 40 MiB whole', async () => {
     const spool = spoolDirectory()
     drop(spool, 'x', packet({ a: 'b' }, Buffer.alloc(40 * 1024 * 1024, 'x')))
     const daemon = await startDaemon({
       spool,
       handler: `export default (env, task) => { JOURNAL(env.body.length + ' ' + env.body.every(byte => byte === 120) + ' ' + (env.body === task.body)); return task.SPOOL_OK }`,
     })
-    await until('it has run', () => daemon.journal().length === 1)
+    await until('the task has run', () => daemon.journal().length === 1)
     assert.deepEqual(daemon.journal(), ['41943040 true true'])
   })
 
-  it('task.log, in the daemon’s log with the task’s name, between the lines of its run', async () => {
+  it('logs through task.log under the task’s name, between the lines of its run', async () => {
     const spool = spoolDirectory()
     const names = ['a1', 'a2', 'a3', 'a4', 'a5']
     for (const name of names) drop(spool, name)
@@ -171,7 +171,7 @@ describe('what a handler is given', { concurrency: 3 }, () => {
     )
   })
 
-  it('spooler-chdir before each task, also when the last one went elsewhere', async () => {
+  it('starts each task in spooler-chdir, even after a task that left that directory', async () => {
     const spool = spoolDirectory()
     const elsewhere = dirname(spool)
     const daemon = await startDaemon({
@@ -180,12 +180,12 @@ describe('what a handler is given', { concurrency: 3 }, () => {
       ini: { 'spooler-chdir': elsewhere },
     })
     for (const name of ['a', 'b']) drop(spool, name)
-    await until('both have run', () => daemon.journal().length === 2)
+    await until('both tasks have run', () => daemon.journal().length === 2)
     assert.deepEqual(daemon.journal(), [elsewhere, elsewhere])
   })
 
   for (const concurrency of [1, 2])
-    it(`an AsyncLocalStorage that no other task has entered, ${concurrency} at a time`, async () => {
+    it(`gets an AsyncLocalStorage that no other task has entered, with ${concurrency} at a time`, async () => {
       const spool = spoolDirectory()
       for (const name of ['a', 'b', 'c']) drop(spool, name)
       const daemon = await startDaemon({
@@ -200,7 +200,7 @@ describe('what a handler is given', { concurrency: 3 }, () => {
         }`,
         ini: { 'spooler-ordered': true, 'spooler-concurrency': concurrency },
       })
-      await until('all have run', () => leftIn(spool).length === 0)
+      await until('all tasks have run', () => leftIn(spool).length === 0)
       assert.deepEqual(daemon.journal().sort(), [
         'a undefined',
         'b undefined',
@@ -210,7 +210,7 @@ describe('what a handler is given', { concurrency: 3 }, () => {
       ])
     })
 
-  it('/dev/null as its standard input', async () => {
+  it('has /dev/null as its standard input', async () => {
     const spool = spoolDirectory()
     drop(spool, 'x')
     const daemon = await startDaemon({
@@ -218,7 +218,7 @@ describe('what a handler is given', { concurrency: 3 }, () => {
       handler: `import { readFileSync } from 'node:fs'
       export default (env, task) => { JOURNAL('read ' + readFileSync(0).length); return task.SPOOL_OK }`,
     })
-    await until('it has run', () => daemon.journal()[0] === 'read 0')
+    await until('the task has run', () => daemon.journal()[0] === 'read 0')
   })
 })
 
@@ -243,27 +243,30 @@ describe('what a handler answers', { concurrency: 3 }, () => {
         ini: { 'spooler-frequency': 1000 },
       })
       drop(spool, 'kept')
-      await until('it has run', () => daemon.journal().length === 1)
+      await until('the task has run', () => daemon.journal().length === 1)
       await daemon.waitFor(line)
       drop(spool, 'good')
-      await until('only it is left', () => daemon.journal().length === 2 && leftIn(spool).length === 1)
+      await until(
+        'the kept task alone is left',
+        () => daemon.journal().length === 2 && leftIn(spool).length === 1,
+      )
       assert.deepEqual(daemon.journal(), ['kept1', 'good1'])
     })
 
-  it('a retry runs again after one frequency, with its attempt counted, across a restart', async () => {
+  it('SPOOL_RETRY runs the task again with its attempt counted, even across a restart', async () => {
     const spool = spoolDirectory()
     const handler = `export default (env, task) => { JOURNAL(String(task.attempt)); return task.attempt < 3 ? task.SPOOL_RETRY : task.SPOOL_OK }`
     const daemon = await startDaemon({ spool, handler, ini: { 'spooler-frequency': 1 } })
     drop(spool, 'x')
-    await until('it was tried twice', () => daemon.journal().length === 2)
+    await until('the task was tried twice', () => daemon.journal().length === 2)
     daemon.child.kill('SIGTERM')
     await daemon.code()
     const next = await startDaemon({ spool, handler, ini: { 'spooler-frequency': 1 } })
-    await until('it is done', () => leftIn(spool).length === 0)
+    await until('the task is done', () => leftIn(spool).length === 0)
     assert.deepEqual(next.journal(), ['1', '2', '3'])
   })
 
-  it('what is no answer is reported in one line, without a stack of ours', async () => {
+  it('undefined is reported in one line, without a stack', async () => {
     const spool = spoolDirectory()
     drop(spool, 'a')
     const daemon = await startDaemon({ spool, handler: 'export default () => undefined' })
@@ -273,7 +276,7 @@ describe('what a handler answers', { concurrency: 3 }, () => {
     assert.doesNotMatch(daemon.output, /^ +at /m)
   })
 
-  it('0 asks the next module, in the order of the ini, until one answers; mixed synchronous and not', async () => {
+  it('0 asks the next module in the order of the ini until one answers, synchronous or not', async () => {
     const spool = spoolDirectory()
     const directory = dirname(spool)
     const journal = join(directory, 'journal')
@@ -311,7 +314,7 @@ describe('what a handler answers', { concurrency: 3 }, () => {
     assert.deepEqual(leftIn(spool), ['t4'])
   })
 
-  it('an async 0 asks the next module, also once a module has made another class the global Promise', async () => {
+  it('an async 0 asks the next module, even after a module has replaced the global Promise', async () => {
     const spool = spoolDirectory()
     const modules = [
       `const Own = Promise
@@ -330,7 +333,7 @@ describe('what a handler answers', { concurrency: 3 }, () => {
     })
     for (let i = 0; i < 3; i++) drop(spool)
     const daemon = await startDaemon({ spool, isUnready: true, ini: { 'spooler-import': modules } })
-    await until('all have run', () => daemon.output.match(/done with task/g)?.length === 3)
+    await until('all tasks have run', () => daemon.output.match(/done with task/g)?.length === 3)
     assert.equal(daemon.output.match(/^asked$/gm)?.length, 3)
     assert.deepEqual(leftIn(spool), [])
   })

@@ -24,7 +24,7 @@ import { startHost } from '../hosts/host-daemon.js'
 const SECRET = 's3cr3t-value'
 const KWARGS = JSON.stringify({ user: 'joe', password: SECRET })
 const HANDLER = `export default env => { throw new Error('login as joe failed: password=' + JSON.parse(env.kwargs).password) }`
-/** Quotes what is hidden of its first task when the file `now` appears beside it; its second task waits for ever. */
+/** Throws an error with the hidden value of its first task when the file `now` appears; its second task waits for ever. */
 const LEAVES = `
 import { existsSync } from 'node:fs'
 export default env => {
@@ -44,7 +44,7 @@ def spooler(env):
     return uwsgi.SPOOL_OK
 uwsgi.spooler = spooler`
 
-/** Prints what is hidden in pieces, also over lines, and what only begins like it. */
+/** Prints hidden values in pieces and over several lines, and texts that only begin like a hidden value. */
 const IN_PIECES = `
 export default ({ password, key, longer, twice }) => {
   for (const piece of ['of one line: ' + password.slice(0, 5), password.slice(5, 9), password.slice(9) + '.\\n'])
@@ -62,19 +62,19 @@ export default ({ password, key, longer, twice }) => {
   return -2
 }`
 
-/** A daemon that has failed with a task, which says more than it should. */
+/** Starts a daemon, and waits until its task has failed with an error that quotes the secret. */
 async function failing(ini: Record<string, string>) {
   const spool = spoolDirectory()
   drop(spool, 'task', packet({ password: SECRET, kwargs: KWARGS, to: 'joe' }, KWARGS))
   const daemon = await startDaemon({ spool, handler: HANDLER, ini: { 'spooler-max-attempts': '1', ...ini } })
   const dead = join(spool, '.spoold/dead/task')
-  await until('it is dead', () => existsSync(`${dead}.json`))
+  await until('the task is dead', () => existsSync(`${dead}.json`))
   await daemon.waitFor(/login as joe failed/)
   return { spool, daemon, dead }
 }
 
 describe('spooler-hide', () => {
-  it('stands any depth and length of what it hides: a task of a stranger stops no process and no command', async () => {
+  it('hides values of great depth or length without stopping a process or a command', async () => {
     const spool = spoolDirectory()
     const deep = `${'['.repeat(30_000)}"s3cr3t-deep"${']'.repeat(30_000)}`
     drop(spool, 'deep', packet({ password: deep }, 'was given s3cr3t-deep'))
@@ -94,7 +94,7 @@ describe('spooler-hide', () => {
   })
 
   for (const format of ['text', 'json'])
-    it(`keeps values out of the ${format} log, and what commands print`, async () => {
+    it(`keeps values out of the ${format} log, and out of what commands print`, async () => {
       const { spool, daemon, dead } = await failing({
         'spooler-hide': 'password,token',
         'log-format': format,
@@ -127,7 +127,7 @@ describe('spooler-hide', () => {
       assert.equal(existsSync(dead), false)
     })
 
-  it('keeps values out of the log that are printed in pieces, and loses nothing', async () => {
+  it('keeps values that are printed in pieces out of the log, and loses no other text', async () => {
     const spool = spoolDirectory()
     drop(
       spool,
@@ -158,7 +158,7 @@ describe('spooler-hide', () => {
     ])
   })
 
-  it('hides every value while its list is away or an older one in its place, as others could do; the daemon makes it again', async () => {
+  it('hides every value while its list is missing or replaced by an older one, until the daemon writes it again', async () => {
     const spool = spoolDirectory()
     const [task, list] = [join(spool, 'task'), join(spool, '.spoold/hide')]
     chmodSync(spool, 0o2770)
@@ -169,7 +169,7 @@ describe('spooler-hide', () => {
       assert.ok(!stdout.includes(SECRET), stdout)
       return [stdout.includes('"joe"'), /all values are hidden, because .*--ini/.test(stderr)]
     }
-    await until('it says what is hidden', () => existsSync(list))
+    await until('the list of hidden keys is there', () => existsSync(list))
     assert.deepEqual(await show(), [true, false])
     daemon.child.kill('SIGSTOP')
     renameSync(join(spool, '.spoold'), join(spool, 'moved'))
@@ -181,11 +181,11 @@ describe('spooler-hide', () => {
     writeFileSync(list, '')
     assert.deepEqual(await show(), [false, true])
     daemon.child.kill('SIGCONT')
-    await until('it says so again', () => readFileSync(list, 'utf8') === 'password\n')
+    await until('the list of hidden keys is there again', () => readFileSync(list, 'utf8') === 'password\n')
     assert.deepEqual(await show(), [true, false])
   })
 
-  it('hides nothing of a spool whose daemon says so, or whose list nobody else could have moved', () => {
+  it('follows its list, and without a valid one hides every value if others could have moved the list', () => {
     const spool = spoolDirectory()
     const state = join(spool, '.spoold')
     const hides = () => {
@@ -203,7 +203,7 @@ describe('spooler-hide', () => {
     assert.deepEqual(MODES.map(found), Array(7).fill(false))
     noteHiddenKeys(spool, ['password'])
     assert.deepEqual(MODES.map(found), Array(7).fill(true))
-    writeFileSync(join(state, 'other'), '') // as of another daemon, which has ended
+    writeFileSync(join(state, 'other'), '') // as if written by another daemon, which has ended
     renameSync(join(state, 'other'), join(state, 'hide'))
     assert.deepEqual(MODES.map(found), unknown)
     renewHiddenKeys(spool, ['password'])
@@ -213,21 +213,21 @@ describe('spooler-hide', () => {
     assert.deepEqual(MODES.map(found), unknown)
   })
 
-  it('hides nothing without it', async () => {
+  it('hides nothing when it is not set', async () => {
     const { daemon, dead, spool } = await failing({})
     assert.match((await inProcess(['show', dead])).stdout, new RegExp(SECRET))
     assert.match(daemon.output, new RegExp(SECRET))
     assert.equal(existsSync(join(spool, '.spoold/hide')), false)
   })
 
-  describe('keeps a value without its key out of what is thrown when its task has ended', () => {
+  describe('hides a value without its key that is thrown after its task has ended', () => {
     const ini = { 'spooler-hide': 'password' }
 
-    /** @returns what makes it throw; before that, its task has ended */
+    /** Runs a task that has ended when this returns. @returns what makes the handler throw */
     async function leaving(spool: string, daemon: Awaited<ReturnType<typeof startDaemon>>) {
       const home = join(spool, '..')
       drop(spool, 'leaves', packet({ now: join(home, 'now') }, KWARGS))
-      await until(`its task has ended:\n${daemon.output}`, () => !existsSync(join(spool, 'leaves')))
+      await until(`the task has ended:\n${daemon.output}`, () => !existsSync(join(spool, 'leaves')))
       return () => drop(home, 'now')
     }
 
@@ -240,14 +240,14 @@ describe('spooler-hide', () => {
       assert.ok(!daemon.output.includes(SECRET), daemon.output)
     })
 
-    it('by a timer while another task runs, in the record of that one', async () => {
+    it('by a timer while another task runs, in the record of that other task', async () => {
       const spool = spoolDirectory()
       const daemon = await startDaemon({ spool, handler: LEAVES, ini })
       const throwNow = await leaving(spool, daemon)
       drop(spool, 'waits', packet({ waits: 'yes' }))
       await daemon.waitFor('managing request waits')
       throwNow()
-      const { stdout } = await until('it has failed', async () => {
+      const { stdout } = await until('the waiting task has failed', async () => {
         const listed = await inProcess(['ls', '--json', '--state', 'retrying,running', spool])
         return listed.stdout.includes('left behind') ? listed : undefined
       })
@@ -255,7 +255,7 @@ describe('spooler-hide', () => {
       assert.ok(!`${stdout}${daemon.output}`.includes(SECRET), stdout)
     })
 
-    it('by a thread in Python, in what that prints', { skip: skipUnless('python3') }, async () => {
+    it('by a Python thread, in what the thread prints', { skip: skipUnless('python3') }, async () => {
       const spool = spoolDirectory()
       const daemon = await startHost('python', { spool, handler: LEAVES_A_THREAD, ini })
       const throwNow = await leaving(spool, daemon)

@@ -10,7 +10,7 @@ import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
-/** Journals the start, and blocks its process until a file is there. */
+/** Journals the start of a task, and blocks its process until the task's gate is there. */
 const HANDLER = `
   import { existsSync } from 'node:fs'
   const sleep = ms => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
@@ -22,7 +22,7 @@ const HANDLER = `
 
 const COUNT = 1500
 
-/** By their names, they are years old; one half says in the packet when they are due. */
+/** Drops tasks that are years old by their names, and due tomorrow: half by mtime, half by `at` in the packet. */
 function dropLater(spool: string, from: number): void {
   const tomorrow = Math.ceil(Date.now() / 1000) + 86_400
   for (let i = from; i < from + COUNT; i++) {
@@ -32,7 +32,7 @@ function dropLater(spool: string, from: number): void {
   }
 }
 
-/** Until so many are known to be for later, nothing is told to be due, or old. */
+/** Waits until so many tasks are known to be for later, and checks that none is called due meanwhile. */
 async function neverDue(spool: string, later: number): Promise<void> {
   await until(`${later} are known to be for later`, async () => {
     const { tasks } = await spoolSnapshotOf(spool)
@@ -45,7 +45,7 @@ const STATES = ['free', 'busy', 'paused', 'gone'] as const
 
 describe('a task whose time has not come', () => {
   for (const state of STATES)
-    it(`is never due, after a start and after a scan, while the processes are ${state}`, async () => {
+    it(`is never counted as due, after a start or a scan, while the workers are ${state}`, async () => {
       const spool = spoolDirectory()
       const gate = join(dirname(spool), 'gate')
       dropLater(spool, 0)
@@ -60,11 +60,11 @@ describe('a task whose time has not come', () => {
           ...(state === 'gone' ? { 'spooler-cheap': true, idle: 1 } : {}),
         },
       })
-      if (state === 'busy') await until('one is busy', () => readJournal(dirname(spool)).length === 1)
+      if (state === 'busy') await until('one worker is busy', () => readJournal(dirname(spool)).length === 1)
       await neverDue(spool, COUNT)
-      if (state === 'gone') await until('it is cheaped', () => daemon.workers().length === 0)
+      if (state === 'gone') await until('the spool has no worker', () => daemon.workers().length === 0)
       dropLater(spool, COUNT)
-      daemon.child.kill('SIGUSR1') // a scan
+      daemon.child.kill('SIGUSR1') // scans
       await neverDue(spool, 2 * COUNT)
       const limits = ['--max-due', '0', '--max-age', '1s']
       const { code, stdout } = await inProcess(['status', ...limits, spool])
@@ -75,7 +75,7 @@ describe('a task whose time has not come', () => {
 })
 
 describe('a task for later that is removed', () => {
-  it('is no longer what comes due next', async () => {
+  it('is no longer counted as the next task to come due', async () => {
     const spool = spoolDirectory()
     const soon = Math.ceil(Date.now() / 1000) + 3600
     const [first, last] = [soon, soon + 3600].map(at => drop(spool, undefined, packet({}), at))
@@ -100,7 +100,7 @@ describe('a task for later that is removed', () => {
 const STRACE = 'strace -f -qq --seccomp-bpf -s 4096 -e signal=none -e trace=openat -o'.split(' ')
 
 describe('a crowd of tasks for later', { skip: skipUnless('strace') }, () => {
-  it('is told by the times of its files, which are not opened, and one that is due among them runs', async () => {
+  it('is recognised by the mtime of each file, almost none of which is opened, while a due task among them runs', async () => {
     const spool = spoolDirectory()
     const log = join(dirname(spool), 'strace')
     const tomorrow = Math.ceil(Date.now() / 1000) + 86_400
@@ -108,11 +108,11 @@ describe('a crowd of tasks for later', { skip: skipUnless('strace') }, () => {
     for (const name of crowd) drop(spool, name, packet({}), tomorrow)
     drop(spool, 'due', packet({}))
     const daemon = await startDaemon({ spool, handler: HANDLER, under: [...STRACE, log] })
-    await until('all are looked at', async () => {
+    await until('all tasks are looked at', async () => {
       const { later, unseen } = (await spoolSnapshotOf(spool)).tasks
       return later === crowd.length && unseen === 0
     })
-    await until('the other one has run', () => leftIn(spool).length === crowd.length)
+    await until('the due task has run', () => leftIn(spool).length === crowd.length)
     assert.deepEqual(daemon.journal(), ['due'])
     const opened = readFileSync(log, 'utf8').split('\n')
     assert.ok(opened.some(line => line.includes('"due"')))

@@ -7,7 +7,7 @@ import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { ROOT, spoolDirectory } from '../helpers/workspace.js'
 
-/** Longer than a lease lives after its holder: at most one instant may fall in between. */
+/** In seconds. Longer than a lease lives after its holder, so at most one instant may fall in between. */
 const EVERY_S = 10
 
 const HANDLER = `
@@ -19,14 +19,14 @@ export default () => -2
 const start = (spool: string, cron = `1 */${EVERY_S} * * * * *`) =>
   startDaemon({ spool, handler: HANDLER, ini: { 'signal-cron': cron } })
 
-/** The instants that were fired, and by whom. */
+/** Returns the instants that were fired, and the process that fired each. */
 const fired = (daemon: Daemon) =>
   daemon.journal().map(line => {
     const [second = 0, pid = 0] = line.split(' ').map(Number)
     return { instant: second - (second % EVERY_S), pid }
   })
 
-/** A lease lives for five seconds, and is asked for every second. */
+/** A lease lives for five seconds, and a daemon without it asks for it every second. */
 const TAKES_OVER_MS = 8000
 
 const LEADS = 'this daemon fires the schedules'
@@ -37,34 +37,34 @@ describe('several daemons on one spool', { concurrency: 3 }, () => {
     ['is killed', 'SIGKILL'],
     ['stands still', 'SIGSTOP'],
   ] as const)
-    it(`fire each instant once, and miss at most one when the one that fires ${end}`, async () => {
+    it(`fire each instant once, and miss at most one when the daemon that fires ${end}`, async () => {
       const spool = spoolDirectory()
       const first = await start(spool)
       await first.waitFor(LEADS)
       const second = await start(spool)
       await second.waitFor(WAITS)
-      await until('the first has fired', () => fired(first).length > 0)
+      await until('the first daemon has fired', () => fired(first).length > 0)
       const end = Date.now()
       first.child.kill(signal)
       await second.waitFor(LEADS, TAKES_OVER_MS)
       const takenOver = Date.now()
-      await until('the second has fired', () => fired(second).some(({ pid }) => pid === second.pid))
+      await until('the second daemon has fired', () => fired(second).some(({ pid }) => pid === second.pid))
       if (signal === 'SIGSTOP') {
         first.child.kill('SIGCONT')
         await first.waitFor(WAITS, TAKES_OVER_MS)
         const count = fired(first).length
-        await until('one of them has fired', () => fired(first).length > count)
+        await until('the first or the second daemon has fired', () => fired(first).length > count)
       }
       const instants = fired(first).map(({ instant }) => instant)
       assert.equal(new Set(instants).size, instants.length, String(instants))
-      // without a leader; the instant itself may be late by a second on a busy machine
+      // No daemon leads in this time; an instant itself may be late by a second on a busy machine.
       const mayMiss = (instant: number) => instant > end / 1000 - 1 && instant < takenOver / 1000 + 1
       const [begin = 0, last = 0] = [instants[0], instants.at(-1)]
       for (let instant = begin; instant <= last; instant += EVERY_S)
         assert.ok(instants.includes(instant) || mayMiss(instant), `${instant} is missing: ${instants}`)
     })
 
-  it('pass the lease on at once when one stops', async () => {
+  it('hand the lease over at once when the daemon that holds it stops', async () => {
     const spool = spoolDirectory()
     const first = await start(spool)
     await first.waitFor(LEADS)
@@ -75,7 +75,7 @@ describe('several daemons on one spool', { concurrency: 3 }, () => {
     assert.equal(await first.code(), 0)
   })
 
-  it('that have nothing to fire leave no lease behind', async () => {
+  it('leave no lease behind when there is nothing to fire', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({ spool })
     assert.ok(!existsSync(join(spool, '.spoold/locks')))
@@ -83,7 +83,7 @@ describe('several daemons on one spool', { concurrency: 3 }, () => {
     await daemon.code()
   })
 
-  it('fire nothing where the lease cannot be had, and say so', async () => {
+  it('fire nothing while the lease is unavailable, and say so', async () => {
     const spool = spoolDirectory()
     mkdirSync(join(spool, '.spoold'))
     writeFileSync(join(spool, '.spoold/locks'), '')
@@ -93,10 +93,10 @@ describe('several daemons on one spool', { concurrency: 3 }, () => {
     )
     assert.deepEqual(fired(daemon), [])
     rmSync(join(spool, '.spoold/locks'))
-    await until('it has fired', () => fired(daemon).length > 0)
+    await until('the daemon has fired', () => fired(daemon).length > 0)
   })
 
-  it('share the directory of leases with their workers when only these leave root', {
+  it('share the directory of leases with their workers when only the workers leave root', {
     skip: skipUnless('root'),
   }, async () => {
     const spool = spoolDirectory()
@@ -109,10 +109,10 @@ describe('several daemons on one spool', { concurrency: 3 }, () => {
     })
     await daemon.waitFor(LEADS)
     assert.equal(statSync(join(spool, '.spoold/locks')).uid, 65534)
-    await until('it has fired', () => daemon.journal().length > 0)
+    await until('the timer has fired', () => daemon.journal().length > 0)
   })
 
-  it('do not wait for each other when the signals are for spools of their own', async () => {
+  it('do not wait for each other when their signals go to spools of their own', async () => {
     const [mine, shared] = [spoolDirectory(), spoolDirectory()]
     const leader = await start(shared)
     await leader.waitFor(LEADS)
@@ -122,7 +122,7 @@ describe('several daemons on one spool', { concurrency: 3 }, () => {
       ini: { spooler: [shared, mine], 'signal-cron': '1 * * * * * *' },
     })
     await daemon.waitFor(`[spooler ${mine}] ${LEADS}`)
-    await until('it has fired', () => daemon.journal().length > 1)
+    await until('the daemon has fired', () => daemon.journal().length > 1)
     assert.ok(existsSync(join(mine, '.spoold/locks/schedules.lock')))
     assert.equal(dirname(daemon.iniFile), dirname(mine))
   })

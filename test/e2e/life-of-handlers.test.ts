@@ -7,14 +7,14 @@ import { leftIn } from '../helpers/files.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
-describe('a handler that', { concurrency: 3 }, () => {
+describe('a handler', { concurrency: 3 }, () => {
   for (const [what, line] of [
     ['throw', /Error: thrown at once\n {6}at /],
     ['reject', /Error: rejected\n {6}at /],
     ['throw-late', /Error: thrown late\n {6}at /],
     ['reject-late', /Error: rejected late\n {6}at /],
   ] as const)
-    it(`fails (${what}): the error is logged with its stack, the task is kept, others run`, async () => {
+    it(`that fails (${what}) has its error logged with the stack and its task kept, while other tasks run`, async () => {
       const spool = spoolDirectory()
       const daemon = await startActor(spool, { 'spooler-frequency': 1000 })
       const bad = act(spool, what)
@@ -23,10 +23,10 @@ describe('a handler that', { concurrency: 3 }, () => {
       await ended(daemon, good)
       assert.match(daemon.output, line)
       assert.equal(linesOf(daemon, 'start', bad).length, 1)
-      await until('only it is left', () => leftIn(spool).length === 1)
+      await until('the failed task alone is left', () => leftIn(spool).length === 1)
     })
 
-  it('throws after its task is done: that task stays done, the process is replaced', async () => {
+  it('that throws after its task is done leaves the task done, and its process is replaced', async () => {
     const spool = spoolDirectory()
     const daemon = await startActor(spool)
     const n = act(spool, 'throw-after')
@@ -34,11 +34,11 @@ describe('a handler that', { concurrency: 3 }, () => {
     const good = act(spool, 'ok')
     await ended(daemon, good)
     assert.equal(linesOf(daemon, 'start', n).length, 1)
-    await until('both are removed', () => leftIn(spool).length === 0)
+    await until('both tasks are removed', () => leftIn(spool).length === 0)
   })
 
   for (const what of ['exit', 'exit-1', 'abort'])
-    it(`takes its process with it (${what}): the daemon lives, others run, the task comes again with backoff`, async () => {
+    it(`that ends its process (${what}) leaves the daemon running, and its task runs again after the others`, async () => {
       const spool = spoolDirectory()
       const daemon = await startActor(spool, { 'spooler-frequency': 1000 })
       const bad = act(spool, what)
@@ -49,15 +49,15 @@ describe('a handler that', { concurrency: 3 }, () => {
       assert.ok(daemon.isRunning)
     })
 
-  it('leaks is recycled before it hurts', async () => {
+  it('that leaks memory runs all of its tasks under spooler-max-tasks', async () => {
     const spool = spoolDirectory()
     for (let i = 0; i < 40; i++) act(spool, 'leak')
     const daemon = await startActor(spool, { 'spooler-max-tasks': 5 })
-    await until('all have run', () => leftIn(spool).length === 0, 30_000)
+    await until('all tasks have run', () => leftIn(spool).length === 0, 30_000)
     assert.ok(daemon.isRunning)
   })
 
-  it('ignores SIGTERM does not hold up a stop', async () => {
+  it('that ignores SIGTERM does not hold up a stop', async () => {
     const spool = spoolDirectory()
     const daemon = await startActor(spool, { 'worker-reload-mercy': 0.5 })
     const n = act(spool, 'ignore-term', { until: '/nonexistent' })
@@ -68,11 +68,11 @@ describe('a handler that', { concurrency: 3 }, () => {
     await assertGone(spool, workers)
   })
 
-  it('is slow does not keep others from what was given to its worker ahead', async () => {
+  it('that is slow does not keep other workers from the tasks that its own worker was given ahead', async () => {
     const spool = spoolDirectory()
     const daemon = await startActor(spool, { 'spooler-processes': 2, 'spooler-quiet': true })
     for (let i = 0; i < 500; i++) act(spool, 'ok') // fast tasks are given in batches
-    await until('the fast ones have run', () => leftIn(spool).length === 0)
+    await until('the fast tasks have run', () => leftIn(spool).length === 0)
     const gate = join(daemon.directory, 'gate')
     const slow = act(spool, 'hold', { until: gate })
     const others = Array.from({ length: 50 }, () => act(spool, 'ok'))

@@ -7,7 +7,7 @@ import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 describe('workers that are killed', () => {
-  it('one after the other, at random, 30 times: every task is run', async () => {
+  it('one after the other, 30 times, lose no task', async () => {
     const spool = spoolDirectory()
     const daemon = await startActor(spool, { 'spooler-processes': 3, 'spooler-quiet': true })
     const numbers = Array.from({ length: 600 }, () => act(spool, 'ok'))
@@ -18,7 +18,7 @@ describe('workers that are killed', () => {
       if (worker !== undefined && isAlive(worker)) process.kill(worker, 'SIGKILL')
       for (let j = 0; j < 10; j++) numbers.push(act(spool, 'ok'))
     }
-    await until('all have run', () => leftIn(spool).length === 0, 60_000)
+    await until('all tasks have run', () => leftIn(spool).length === 0, 60_000)
     const ran = new Set(
       daemon
         .journal()
@@ -33,16 +33,19 @@ describe('workers that are killed', () => {
 })
 
 describe('reloads', () => {
-  it('under load, ten times: nothing is lost, nothing is run twice', async () => {
+  it('under load, ten times, lose no task and run none twice', async () => {
     const spool = spoolDirectory()
     const daemon = await startActor(spool, { 'spooler-processes': 2, 'spooler-quiet': true })
     const numbers: string[] = []
     for (let i = 0; i < 10; i++) {
       for (let j = 0; j < 100; j++) numbers.push(act(spool, 'ok'))
       daemon.child.kill('SIGHUP')
-      await until('it is done', () => daemon.output.split('the spoolers are reloaded').length === i + 2)
+      await until(
+        'the reload is done',
+        () => daemon.output.split('the spoolers are reloaded').length === i + 2,
+      )
     }
-    await until('all have run', () => leftIn(spool).length === 0)
+    await until('all tasks have run', () => leftIn(spool).length === 0)
     assert.deepEqual(
       daemon
         .journal()

@@ -11,7 +11,7 @@ import { patience, until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 describe('a worker that is killed', () => {
-  it('its task runs again at once, its neighbours are untouched, it is replaced', async () => {
+  it('is replaced, and its task runs again at once, while the tasks of other workers are untouched', async () => {
     const spool = spoolDirectory()
     const daemon = await startActor(spool, { 'spooler-processes': 2, 'spooler-frequency': 1000 })
     const gate = join(daemon.directory, 'gate')
@@ -26,14 +26,14 @@ describe('a worker that is killed', () => {
     assert.equal(linesOf(daemon, 'start', two).length, 1)
     assert.match(linesOf(daemon, 'start', one)[1] ?? '', / 2$/) // attempt
     assert.match(daemon.output, /OOOPS the spooler is no more\.\.\.trying respawn\.\.\./)
-    await until('there are two again', () => daemon.workers().length === 2)
-    await until('both are removed', () => leftIn(spool).length === 0)
+    await until('there are two workers again', () => daemon.workers().length === 2)
+    await until('both tasks are removed', () => leftIn(spool).length === 0)
   })
 })
 
 describe('a stop', { concurrency: 3 }, () => {
   for (const signal of ['SIGTERM', 'SIGINT'] as const)
-    it(`by ${signal} when idle: exit 0, no process left`, async () => {
+    it(`by ${signal} when idle exits with 0 and leaves no process`, async () => {
       const spool = spoolDirectory()
       const daemon = await startActor(spool, { 'spooler-processes': 2 })
       const workers = daemon.workers()
@@ -43,7 +43,7 @@ describe('a stop', { concurrency: 3 }, () => {
       await assertGone(spool, workers)
     })
 
-  it('mid-task lets the task end, takes no other, and runs nothing twice', async () => {
+  it('during a task lets the task end, begins no other, and runs nothing twice', async () => {
     const spool = spoolDirectory()
     const daemon = await startActor(spool)
     const gate = join(daemon.directory, 'gate')
@@ -63,7 +63,7 @@ describe('a stop', { concurrency: 3 }, () => {
     await assertGone(spool, workers)
   })
 
-  it('out of mercy kills the task, which was warned; it runs again with the next daemon', async () => {
+  it('warns its tasks, and kills a task that overruns its mercy, which the next daemon runs again', async () => {
     const spool = spoolDirectory()
     const daemon = await startActor(spool, { 'worker-reload-mercy': 3, 'spooler-processes': 2 })
     const stubborn = act(spool, 'block')
@@ -84,11 +84,11 @@ describe('a stop', { concurrency: 3 }, () => {
       spool,
       handler: `export default (env, task) => { JOURNAL('next ' + env.n + ' ' + task.attempt); return task.SPOOL_OK }`,
     })
-    await until('it has run again', () => leftIn(spool).length === 0)
-    assert.equal(next.journal().at(-1), `next ${stubborn} 1`) // what a stop ended does not count
+    await until('the task has run again', () => leftIn(spool).length === 0)
+    assert.equal(next.journal().at(-1), `next ${stubborn} 1`) // an attempt that a stop ended does not count
   })
 
-  it('a second signal kills at once', async () => {
+  it('kills at once on a second signal', async () => {
     const spool = spoolDirectory()
     const daemon = await startActor(spool)
     const stubborn = act(spool, 'block')
@@ -96,8 +96,8 @@ describe('a stop', { concurrency: 3 }, () => {
     const workers = daemon.workers()
     daemon.child.kill('SIGTERM')
     await daemon.waitFor('killing the spooler with pid')
-    await until('it is taken for a second one', () => {
-      if (daemon.isRunning) daemon.child.kill('SIGTERM') // one within a quarter of a second counts as the same
+    await until('the signal is taken for a second one', () => {
+      if (daemon.isRunning) daemon.child.kill('SIGTERM') // a signal within a quarter of a second counts as the same
       return !daemon.isRunning
     })
     assert.equal(await daemon.code(), 0)
@@ -115,7 +115,7 @@ describe('a stop', { concurrency: 3 }, () => {
     await assertGone(spool, workers)
   })
 
-  it('by kill -9 of the master: what runs ends and is settled, no process is left', async () => {
+  it('by kill -9 of the master lets the running task end and be settled, and leaves no process', async () => {
     const spool = spoolDirectory()
     const daemon = await startActor(spool, { 'spooler-processes': 2 })
     const gate = join(daemon.directory, 'gate')
@@ -125,13 +125,13 @@ describe('a stop', { concurrency: 3 }, () => {
     daemon.child.kill('SIGKILL')
     await until('the idle worker is gone', () => workers.filter(isAlive).length === 1)
     writeFileSync(gate, '')
-    await until('so is the other', () => workers.filter(isAlive).length === 0)
+    await until('the other worker is gone, too', () => workers.filter(isAlive).length === 0)
     assert.deepEqual([linesOf(daemon, 'end', running).length, leftIn(spool).length], [1, 0])
   })
 })
 
 describe('a reload', { concurrency: 3 }, () => {
-  it('mid-task replaces the workers and kills nothing', async () => {
+  it('during a task replaces the workers and kills nothing', async () => {
     const spool = spoolDirectory()
     const daemon = await startActor(spool, { 'spooler-processes': 2 })
     const gate = join(daemon.directory, 'gate')
@@ -146,15 +146,15 @@ describe('a reload', { concurrency: 3 }, () => {
     assert.ok(isAlive(pidOf(daemon, running)))
     writeFileSync(gate, '')
     await ended(daemon, running)
-    await until('the old ones are gone', () => !before.some(isAlive) && daemon.workers().length === 2)
+    await until('the old workers are gone', () => !before.some(isAlive) && daemon.workers().length === 2)
     assert.equal(linesOf(daemon, 'start', running).length, 1)
   })
 
-  it('stops no old worker that has ended by itself meanwhile', async () => {
+  it('does not stop an old worker that has ended meanwhile', async () => {
     const spool = spoolDirectory()
     const handler = "JOURNAL('loads'); export default (env, task) => task.SPOOL_OK"
     const daemon = await startDaemon({ spool, handler, ini: { 'spooler-processes': 2 } })
-    await until('two have loaded it', () => daemon.journal().length === 2)
+    await until('two workers have loaded the handler', () => daemon.journal().length === 2)
     const before = daemon.workers()
     const gate = join(daemon.directory, 'gate')
     writeFileSync(
@@ -165,14 +165,14 @@ try { writeFileSync(${JSON.stringify(join(daemon.directory, 'first'))}, '', { fl
 catch { while (!existsSync(${JSON.stringify(gate)})) await new Promise(resolve => setTimeout(resolve, 20)) }`,
     )
     daemon.child.kill('SIGHUP')
-    await until('one is replaced', () => before.filter(isAlive).length === 1)
+    await until('one worker is replaced', () => before.filter(isAlive).length === 1)
     const left = before.find(isAlive) ?? 0
-    await until('the next one loads', () => daemon.journal().length === 4)
+    await until('the next worker loads the handler', () => daemon.journal().length === 4)
     process.kill(left, 'SIGKILL')
     await daemon.waitFor(`pid: ${left}] the process was killed by SIGKILL`)
     writeFileSync(gate, '')
     await daemon.waitFor('the spoolers are reloaded')
-    await until('there are two', () => daemon.workers().length === 2)
+    await until('there are two workers', () => daemon.workers().length === 2)
     assert.doesNotMatch(daemon.output, new RegExp(`killing the spooler with pid ${left}\\b`))
   })
 
@@ -180,11 +180,11 @@ catch { while (!existsSync(${JSON.stringify(gate)})) await new Promise(resolve =
     ['throws', "throw new Error('no second one')"],
     ['exits', 'process.exit(1)'],
   ] as const)
-    it(`whose second new worker ${what} keeps the old ones that are left, says so once, and can be repeated`, async () => {
+    it(`whose second new worker ${what} keeps the remaining old workers, says so once, and can be repeated`, async () => {
       const spool = spoolDirectory()
       const handler = "JOURNAL('loads'); export default (env, task) => task.SPOOL_OK"
       const daemon = await startDaemon({ spool, handler, ini: { 'spooler-processes': 3 } })
-      await until('three have loaded it', () => daemon.journal().length === 3)
+      await until('three workers have loaded the handler', () => daemon.journal().length === 3)
       const before = daemon.workers()
       const source = readFileSync(daemon.handlerFile, 'utf8')
       writeFileSync(
@@ -196,7 +196,7 @@ try { writeFileSync(${JSON.stringify(join(daemon.directory, 'first'))}, '', { fl
       daemon.child.kill('SIGHUP')
       await daemon.waitFor('the spoolers are reloaded')
       await until(
-        'one was replaced',
+        'one worker was replaced',
         () => before.filter(isAlive).length === 2 && daemon.workers().length === 3,
       )
       const lines = daemon.output.split('\n').filter(line => line.includes('as before the reload'))
@@ -206,13 +206,13 @@ try { writeFileSync(${JSON.stringify(join(daemon.directory, 'first'))}, '', { fl
       assert.equal((await spoolSnapshotOf(spool)).totals.crashes, 0)
       writeFileSync(daemon.handlerFile, source)
       daemon.child.kill('SIGHUP')
-      await until('all are replaced', () => !before.some(isAlive) && daemon.workers().length === 3)
+      await until('all workers are replaced', () => !before.some(isAlive) && daemon.workers().length === 3)
     })
 })
 
 describe('harakiri', { concurrency: 3 }, () => {
   for (const what of ['block', 'signal'])
-    it(`ends a handler that does not end (${what}); the worker is replaced and the task runs again`, async () => {
+    it(`ends a handler that does not end (${what}), and the task runs again in a new worker`, async () => {
       const spool = spoolDirectory()
       const daemon = await startActor(spool, { 'spooler-harakiri': 1 })
       const n = act(spool, what === 'signal' ? 'hold' : what, { until: '/nonexistent' })
@@ -233,22 +233,22 @@ describe('harakiri', { concurrency: 3 }, () => {
       daemon.journal().filter(line => line.startsWith('warned')),
       [`warned ${n}`],
     )
-    await until('it is removed', () => leftIn(spool).length === 0)
+    await until('the task is removed', () => leftIn(spool).length === 0)
     assert.doesNotMatch(daemon.output, /HARAKIRI/)
   })
 
-  it('counts from the start of each task, not from the first of a fast series', async () => {
+  it('counts from the start of each task, not from the first task of a fast series', async () => {
     const spool = spoolDirectory()
     const daemon = await startActor(spool, { 'spooler-harakiri': 1, 'spooler-quiet': true })
     for (let i = 0; i < 3000; i++) act(spool, 'ok')
-    await until('all have run', () => leftIn(spool).length === 0, 40_000)
+    await until('all tasks have run', () => leftIn(spool).length === 0, 40_000)
     assert.doesNotMatch(daemon.output, /HARAKIRI/)
   })
 
-  it('of one task of a concurrent worker: its neighbours go back unharmed', async () => {
+  it('of one task in a concurrent worker counts no attempt of the tasks beside it', async () => {
     const spool = spoolDirectory()
     const daemon = await startActor(spool, {
-      'spooler-harakiri': Math.ceil(5 * patience()), // the neighbours run again within it
+      'spooler-harakiri': Math.ceil(5 * patience()), // the tasks beside it run again within this time
       'spooler-concurrency': 3,
       'spooler-frequency': 1000,
     })
@@ -268,17 +268,17 @@ describe('harakiri', { concurrency: 3 }, () => {
       assert.match(linesOf(daemon, 'start', n).at(-1) ?? '', / 1$/) // still the first attempt
     }
     await started(daemon, guilty, 2)
-    // it had begun beside others: it runs alone now, and only an end while alone counts
+    // The task had begun beside others, so it runs alone now, and only a death while alone counts.
     assert.match(linesOf(daemon, 'start', guilty)[1] ?? '', / 1$/)
   })
 })
 
 describe('a worker that is recycled', () => {
-  it('after spooler-max-tasks, with the backlog going on', async () => {
+  it('after spooler-max-tasks tasks is succeeded by others until the backlog has run', async () => {
     const spool = spoolDirectory()
     const numbers = Array.from({ length: 25 }, () => act(spool, 'ok'))
     const daemon = await startActor(spool, { 'spooler-max-tasks': 10 })
-    await until('all have run', () => leftIn(spool).length === 0)
+    await until('all tasks have run', () => leftIn(spool).length === 0)
     assert.equal(daemon.output.split('maximum number of tasks reached (10) recycling ...').length - 1, 2)
     const pids = numbers.map(n => pidOf(daemon, n))
     assert.equal(new Set(pids).size, 3)
@@ -287,13 +287,13 @@ describe('a worker that is recycled', () => {
   })
 })
 
-describe('concurrency', () => {
-  it('runs so many tasks at a time in each worker', async () => {
+describe('spooler-concurrency', () => {
+  it('is the number of tasks that a worker runs at a time', async () => {
     const spool = spoolDirectory()
     const daemon = await startActor(spool, { 'spooler-concurrency': 4 })
     const gate = join(daemon.directory, 'gate')
     const numbers = Array.from({ length: 6 }, () => act(spool, 'hold', { until: gate }))
-    await until('four run', () => daemon.journal().length === 4)
+    await until('four tasks run', () => daemon.journal().length === 4)
     writeFileSync(gate, '')
     for (const n of numbers) await ended(daemon, n)
     assert.equal(new Set(numbers.map(n => pidOf(daemon, n))).size, 1)
@@ -301,21 +301,21 @@ describe('concurrency', () => {
 })
 
 describe('a cheap spool', () => {
-  it('has no process while idle, one as soon as there is work, and none again', async () => {
+  it('has no worker while idle, gets one as soon as there is a task, and loses it again', async () => {
     const spool = spoolDirectory()
-    // looking at the directory all the time does not keep it from going
+    // Looking at the directory all the time does not keep a worker from going.
     const daemon = await startActor(spool, {
       'spooler-cheap': true,
       'spooler-processes': 2,
       'spooler-frequency': 0.1,
       'spooler-watch': 'off',
     })
-    await until('it is cheaped', () => daemon.workers().length === 0)
+    await until('the spool has no worker', () => daemon.workers().length === 0)
     await daemon.waitFor(/- cheaping spooler .* \.\.\./)
     const n = act(spool, 'ok')
     await ended(daemon, n)
     assert.equal(daemon.workers().length, 1)
-    await until('it is cheaped again', () => daemon.workers().length === 0)
+    await until('the spool has no worker again', () => daemon.workers().length === 0)
     assert.doesNotMatch(daemon.output, /OOOPS/)
     daemon.child.kill('SIGTERM')
     assert.equal(await daemon.code(), 0)

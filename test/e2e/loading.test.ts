@@ -18,7 +18,7 @@ function write(directory: string, files: Readonly<Record<string, string>>): void
   }
 }
 
-describe('a handler may import spoold', () => {
+describe('an import of spoold in a handler', () => {
   const HANDLERS = {
     'an ES module, and what it imports': {
       'task.mjs': `import { RetryTask } from 'spoold'
@@ -40,7 +40,7 @@ module.exports = (env, task) => {
     },
   }
   for (const [what, files] of Object.entries(HANDLERS))
-    it(`${what}: where none is installed, it has the daemon's`, async () => {
+    it(`gets the daemon's copy where none is installed, in ${what}`, async () => {
       const spool = spoolDirectory()
       write(dirname(spool), files)
       const [file = ''] = Object.keys(files)
@@ -50,11 +50,11 @@ module.exports = (env, task) => {
         ini: { 'spooler-import': join(dirname(spool), file) },
       })
       drop(spool)
-      await until('it ran', () => daemon.journal().length === 1)
+      await until('the task has run', () => daemon.journal().length === 1)
       assert.deepEqual(daemon.journal(), ['function function'])
     })
 
-  it('a copy beside the handler comes first', async () => {
+  it('prefers a copy that is installed beside the handler', async () => {
     const spool = spoolDirectory()
     write(dirname(spool), {
       'node_modules/spoold/package.json':
@@ -70,11 +70,11 @@ export default () => { appendFileSync('${dirname(spool)}/journal', copy + '\\n')
       ini: { 'spooler-import': join(dirname(spool), 'h.mjs') },
     })
     drop(spool)
-    await until('it ran', () => daemon.journal().length === 1)
+    await until('the task has run', () => daemon.journal().length === 1)
     assert.deepEqual(daemon.journal(), ['mine'])
   })
 
-  it('from an installation under any other name, too', async () => {
+  it('works when the daemon is installed in a directory of any other name', async () => {
     const base = workspace()
     const home = join(base, 'lib/elsewhere')
     mkdirSync(home, { recursive: true })
@@ -98,7 +98,7 @@ describe('an error in a handler is shown with its place', () => {
   const BROKEN = 'export default async (env, task) => {\n  const x = 1 1\n  return task.SPOOL_OK\n}\n'
   const PLACE = /broken\.mjs:2\s+const x = 1 1\n\s+\^+\n\s*SyntaxError: Unexpected number/
 
-  it('at the start, also in a module that the handler imports, and without frames of Node', async () => {
+  it('at the start, even in a module that the handler imports, and without frames of Node', async () => {
     const spool = spoolDirectory()
     write(dirname(spool), {
       'broken.mjs': BROKEN,
@@ -138,7 +138,7 @@ describe('an error in a handler is shown with its place', () => {
       /SyntaxError: Unexpected identifier.*\n +at \S*\/broken\.cjs:1\n(?: +at .*node:.*\n)* +at \S* \(\S*\/h\.cjs:1:\d+\)/,
     ],
   ] as const)
-    it(`a syntax error ${what}`, async () => {
+    it(`for a syntax error ${what}`, async () => {
       const spool = spoolDirectory()
       write(dirname(spool), files)
       drop(spool)
@@ -148,7 +148,7 @@ describe('an error in a handler is shown with its place', () => {
       assert.match(daemon.output, line)
     })
 
-  it('by check, of a module that Python does not find', { skip: skipUnless('python3') }, async () => {
+  it('by check, for a module that Python does not find', { skip: skipUnless('python3') }, async () => {
     const directory = dirname(spoolDirectory())
     mkdirSync(join(directory, 'lib/far'), { recursive: true })
     write(directory, {
@@ -203,7 +203,7 @@ module = noapp:app
     assert.match(stdout, /app\.ini:4: .*broken\.ts cannot be parsed: .*broken\.ts:1\n(.*\n)*.*Expected/)
   })
 
-  it('not by check, in TypeScript that something else than Node reads', async () => {
+  it('but not by check, in TypeScript that NODE_OPTIONS leaves to another loader', async () => {
     const directory = dirname(spoolDirectory())
     write(directory, {
       'h.ts': 'enum Fruit { Apple }\nexport default () => Fruit.Apple',
@@ -285,7 +285,7 @@ describe('spoold doctor loads the handlers', () => {
       assert.match(stdout, pattern)
     })
 
-  it('stores nothing that they enqueue', { skip: skipUnless('python3') }, async () => {
+  it('but stores nothing that they enqueue while they load', { skip: skipUnless('python3') }, async () => {
     const directory = dirname(spoolDirectory())
     write(directory, {
       'tasks.py': `import uwsgi\nuwsgi.spooler = lambda env: -2\nuwsgi.spool({b'a': b'b'})\n`,

@@ -6,7 +6,7 @@ import { drop, packet } from '../helpers/files.js'
 import { until } from '../helpers/until.js'
 import { ROOT, spoolDirectory } from '../helpers/workspace.js'
 
-/** Does what the packet says, in code. */
+/** Runs the key `run` of the packet as JavaScript. */
 const HANDLER = `
 import { RetryTask, AbortTask } from ${JSON.stringify(join(ROOT, 'dist/index.js'))}
 const run = Object.getPrototypeOf(async () => {}).constructor
@@ -21,8 +21,8 @@ async function startRunner(ini: Record<string, string | number> = {}) {
   return { spool, daemon, run }
 }
 
-describe('what went wrong with a task', () => {
-  it('is logged once, with the stack down to where spoold begins', async () => {
+describe('an error of a task', () => {
+  it("is logged once, with the stack down to where spoold's code begins", async () => {
     const { daemon, run } = await startRunner({ 'spooler-max-attempts': 2 })
     run('throws', 'function deep() { throw new Error("thrown") }; deep()')
     run('says-no', 'throw "no"')
@@ -50,7 +50,7 @@ describe('what went wrong with a task', () => {
     assert.doesNotMatch(text, new RegExp(`${join(ROOT, 'dist')}|node:internal|node:events`))
   })
 
-  it('ends where spoold begins, with source maps too', async () => {
+  it("is logged with a stack that ends where spoold's code begins, even with source maps", async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({
       spool,
@@ -73,17 +73,17 @@ describe('what went wrong with a task', () => {
   })
 })
 
-describe('no value of a packet', () => {
+describe('a value of a packet', () => {
   const EVIL = 'x\n*** HARAKIRI ON THE SPOOLER (pid: 1) ***\r\x1b[2J\u202e'
 
-  it('writes a line of its own, or moves the cursor, whatever says it', async () => {
+  it('neither begins a line of its own in the log nor moves the cursor, whatever logs it', async () => {
     const { daemon, run } = await startRunner()
     run('logs', 'task.log(env.evil); return task.SPOOL_OK', { evil: EVIL })
     run('throws', 'throw new Error(env.evil)', { evil: EVIL })
     run('retries', 'return { retry: "1h", reason: env.evil }', { evil: EVIL })
     run('gives-up', 'return { bury: env.evil }', { evil: EVIL })
     const escaped = '\n  *** HARAKIRI ON THE SPOOLER (pid: 1) ***\\x0d\\x1b[2J\\u202e'
-    await until('all four have said it', () => countOf(daemon.output, escaped) === 4)
+    await until('all four tasks have logged the value', () => countOf(daemon.output, escaped) === 4)
     for (const line of daemon.output.split('\n')) {
       assert.doesNotMatch(line, /^\*\*\* HARAKIRI/)
       assert.doesNotMatch(line, /[\p{Cc}\p{Cf}]/u)
@@ -92,7 +92,7 @@ describe('no value of a packet', () => {
 })
 
 describe('a stop', () => {
-  it('says what still runs, how long it has, and how to end it at once', async () => {
+  it('says which task still runs, how long it has, and how to end it at once', async () => {
     const { daemon, run } = await startRunner({ 'worker-reload-mercy': 21 })
     run('long', 'await new Promise(() => setTimeout(() => {}, 60_000))')
     await daemon.waitFor('managing request long')
@@ -102,7 +102,7 @@ describe('a stop', () => {
     await daemon.code()
   })
 
-  it('names what runs alone, too', async () => {
+  it('also names a task that runs alone', async () => {
     const spool = spoolDirectory()
     drop(spool, 'uwsgi_spoolfile_on_1')
     const handler = `export default async (env, task) => {
@@ -111,16 +111,16 @@ describe('a stop', () => {
       await new Promise(() => setTimeout(() => {}, 60_000))
     }`
     const daemon = await startDaemon({ spool, handler, ini: { 'spooler-concurrency': 2 } })
-    await until('it runs alone', () => daemon.journal().length === 1)
+    await until('the task runs alone', () => daemon.journal().length === 1)
     daemon.child.kill('SIGTERM')
     await daemon.waitFor('1 task still runs (uwsgi_spoolfile_on_1)')
     daemon.child.kill('SIGQUIT')
     await daemon.code()
   })
 
-  it('names what runs, not what has ended right before it and was not told yet', async () => {
+  it('names the task that runs, not tasks that have ended right before it and are not yet reported', async () => {
     const spool = spoolDirectory()
-    for (let i = 100; i < 300; i++) drop(spool, `uwsgi_spoolfile_on_${i}`) // fast ones are told together
+    for (let i = 100; i < 300; i++) drop(spool, `uwsgi_spoolfile_on_${i}`) // fast tasks are reported together
     const handler = `let count = 0
     export default (env, task) => {
       if (++count < 40) return task.SPOOL_OK
@@ -129,7 +129,7 @@ describe('a stop', () => {
     }`
     const ini = { 'spooler-processes': 1, 'worker-reload-mercy': 20 }
     const daemon = await startDaemon({ spool, handler, ini, isUnready: true })
-    await until('one runs', () => daemon.journal().length === 1)
+    await until('one task blocks', () => daemon.journal().length === 1)
     daemon.child.kill('SIGTERM')
     await daemon.waitFor(/1 task still runs/)
     daemon.child.kill('SIGQUIT')
@@ -139,7 +139,7 @@ describe('a stop', () => {
 })
 
 describe('a JSON log', () => {
-  it('has what came of each task in fields, and no key twice', async () => {
+  it('has the outcome of each task in fields, and no key twice', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({
       spool,
@@ -171,7 +171,7 @@ describe('a JSON log', () => {
     )
     const [failed, done] = ends
     assert.match(failed.error, /^Error: boom\n {4}at /)
-    assert.ok(failed.nextRunAt >= since + 1000) // one frequency after its end; the line may come later
+    assert.ok(failed.nextRunAt >= since + 1000) // one frequency after the end of the run; the line may come later
     assert.equal(done.error, undefined)
     for (const { arrivedAt, waitMs, ranMs } of ends) {
       assert.equal(arrivedAt, Number(name.split('_').at(-2)) * 1000 + 5)

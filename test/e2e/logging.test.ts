@@ -30,7 +30,7 @@ const untilLogged = (file: string, text: string | RegExp) =>
     typeof text === 'string' ? textOf(file).includes(text) : text.test(textOf(file)),
   )
 
-/** Says so on both of its streams. */
+/** Prints the name of its task on both standard streams. */
 const PRINTING = `export default (env, task) => {
   console.log('out ' + task.name)
   console.error('err ' + task.name)
@@ -39,7 +39,7 @@ const PRINTING = `export default (env, task) => {
 }`
 
 describe('the log', () => {
-  it('tells a whole life in lines that people grep for', async () => {
+  it("has the life of a daemon in uWSGI's lines", async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({ spool })
     drop(spool, 'a')
@@ -63,17 +63,17 @@ describe('the log', () => {
     ])
   })
 
-  it('says nothing of single tasks with spooler-quiet', async () => {
+  it('has no line about single tasks with spooler-quiet', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({ spool, ini: { 'spooler-quiet': true } })
     drop(spool, 'a')
-    await until('it has run', () => leftIn(spool).length === 0)
+    await until('the task has run', () => leftIn(spool).length === 0)
     daemon.child.kill('SIGTERM')
     assert.equal(await daemon.code(), 0)
     assert.doesNotMatch(daemon.output, /managing|done with/)
   })
 
-  it('begins every line with the date when it is asked to', async () => {
+  it('begins every line with the date with --log-date', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({ spool, args: ['--log-date'] })
     daemon.child.kill('SIGTERM')
@@ -125,7 +125,7 @@ describe('the log', () => {
 })
 
 describe('logto', () => {
-  it('appends to the file, what handlers print included, and leaves standard error alone', async () => {
+  it('appends what the daemon logs and what handlers print, and leaves standard error alone', async () => {
     const spool = spoolDirectory()
     const file = join(dirname(spool), 'log')
     writeFileSync(file, 'before\n')
@@ -142,7 +142,7 @@ describe('logto', () => {
     assert.equal(daemon.output, '')
   })
 
-  it('is opened anew at a reload when it was moved, for handlers too, and from wherever the daemon is', async () => {
+  it('is opened anew at a reload after a move, for handlers too, even though the daemon changed its directory', async () => {
     const spool = spoolDirectory()
     const home = dirname(spool)
     mkdirSync(join(home, 'app'))
@@ -172,7 +172,7 @@ describe('logto', () => {
     assert.equal(await daemon.code(), 0)
   })
 
-  it('is opened anew though the reload is rejected, also for workers that are spawned later', async () => {
+  it('is opened anew even if the reload is rejected, for workers that are spawned later, too', async () => {
     const spool = spoolDirectory()
     const file = join(dirname(spool), 'log')
     const daemon = await startDaemon({ spool, handler: PRINTING, ini: { logto: file }, isUnready: true })
@@ -192,7 +192,7 @@ describe('logto', () => {
     assert.match(textOf(file), /^err a$/m)
   })
 
-  it('that cannot be opened anew is reported, and goes on where it is', {
+  it('goes on in the old file and says so if it cannot be opened anew', {
     skip: skipUnless('root'),
   }, async () => {
     const spool = spoolDirectory()
@@ -208,8 +208,8 @@ describe('logto', () => {
   })
 })
 
-describe('when the log takes nothing', () => {
-  it('because its disk is full, tasks go on, and so does the log when there is room', {
+describe('a log that takes nothing', () => {
+  it('because its disk is full does not stop tasks, and goes on when there is room', {
     skip: skipUnless('root', 'mount'),
   }, async () => {
     const spool = spoolDirectory()
@@ -230,7 +230,7 @@ describe('when the log takes nothing', () => {
     )
     const ini = join(home, 'app.ini')
     writeIni(ini, { spooler: spool, 'spooler-import': handler, logto: join(disk, 'log') })
-    // a small disk that only this daemon sees; from outside it is reached through /proc
+    // A small disk that only this daemon sees; the test reaches it through /proc.
     const mount = `mount -t tmpfs -o size=128k tmpfs "$1" && exec "$2" "$3" "$4"`
     const daemon = new TestProcess('unshare', [
       '-m',
@@ -254,7 +254,7 @@ describe('when the log takes nothing', () => {
 
     fill()
     for (let i = 0; i < 200; i++) drop(spool, `full-${i}`)
-    await until('all have run', () => leftIn(spool).length === 0)
+    await until('all tasks have run', () => leftIn(spool).length === 0)
     assert.ok(hasRun('full-199'))
     assert.ok(!textOf(seen('log')).includes('done with task full-199'))
     rmSync(seen('filler'))
@@ -266,12 +266,12 @@ describe('when the log takes nothing', () => {
 
     fill()
     drop(spool, 'full again')
-    await until('it has run', () => hasRun('full again'))
+    await until('the task has run', () => hasRun('full again'))
     daemon.child.kill('SIGTERM')
     assert.equal(await daemon.code(), 0)
   })
 
-  /** A daemon whose standard error is a pipe (Node's own would be a socket) that the test holds. */
+  /** Starts a daemon whose standard error is a pipe that the test holds; a pipe that Node makes would be a socket. */
   function piped(spool: string, source: string) {
     const home = dirname(spool)
     const fifo = join(home, 'fifo')
@@ -288,7 +288,7 @@ describe('when the log takes nothing', () => {
     return { child, exited, pid: child.pid ?? 0, reader }
   }
 
-  /** Its log is a socket: the pipes of Node are. */
+  /** Starts a daemon whose log is a socket, because the pipes that Node makes are sockets. */
   function unread(tasks: number): ChildProcess {
     const spool = spoolDirectory()
     for (let n = 0; n < tasks; n++) drop(spool, `${n}-${'x'.repeat(200)}`)
@@ -300,15 +300,15 @@ describe('when the log takes nothing', () => {
     return child
   }
 
-  it('because a socket is not read, does not keep the daemon from its end', async () => {
+  it('because a socket is not read does not keep the daemon from ending', async () => {
     const child = unread(2000)
     let code: number | null | undefined
     child.once('exit', own => (code = own))
-    await until('it ends', () => code !== undefined)
+    await until('the daemon ends', () => code !== undefined)
     assert.equal(code, 0)
   })
 
-  it('because a socket is read slowly, is written to its end', async () => {
+  it('because a socket is read slowly is written to its end', async () => {
     const child = unread(2000)
     const { stderr } = child
     assert.ok(stderr !== null)
@@ -324,7 +324,7 @@ describe('when the log takes nothing', () => {
     assert.ok(text.endsWith('goodbye to uWSGI.\n'), text.slice(-500))
   })
 
-  it('because it is not read, tasks go on, and a stop is a stop', {
+  it('because a pipe is not read holds up neither tasks nor a stop', {
     skip: skipUnless('mkfifo'),
   }, async () => {
     const spool = spoolDirectory()
@@ -332,30 +332,30 @@ describe('when the log takes nothing', () => {
       spool,
       `export default (env, task) => { task.log('x'.repeat(100_000)); return task.SPOOL_OK }`,
     )
-    for (let i = 0; i < 30; i++) drop(spool) // 3 MB: no pipe holds that
-    await until('all have run', () => leftIn(spool).length === 0)
+    for (let i = 0; i < 30; i++) drop(spool) // 3 MB, more than any pipe holds
+    await until('all tasks have run', () => leftIn(spool).length === 0)
     const workers = childrenOf(daemon.pid)
     daemon.child.kill('SIGTERM')
     assert.equal(await daemon.exited, 0)
     await untilGone(...workers)
   })
 
-  it('because its reader is gone, tasks go on', { skip: skipUnless('mkfifo') }, async () => {
+  it('because its reader is gone does not stop tasks', { skip: skipUnless('mkfifo') }, async () => {
     const spool = spoolDirectory()
     const daemon = piped(spool, `export default (env, task) => task.SPOOL_OK`)
     const some = Buffer.alloc(64)
-    await until('it logs', () => readSomething(daemon.reader, some))
+    await until('the daemon logs', () => readSomething(daemon.reader, some))
     closeSync(daemon.reader)
     for (let i = 0; i < 30; i++) {
       const path = drop(spool)
-      await until('it has run', () => !existsSync(path))
+      await until('the task has run', () => !existsSync(path))
     }
     daemon.child.kill('SIGTERM')
     assert.equal(await daemon.exited, 0)
   })
 })
 
-/** Something was there; a pipe without anything to read throws EAGAIN. */
+/** True if there was something to read; a pipe without anything to read throws EAGAIN. */
 function readSomething(fd: number, buffer: Buffer): boolean {
   try {
     return readSync(fd, buffer) > 0

@@ -24,7 +24,7 @@ import { until } from '../helpers/until.js'
 import { startUwsgi, UWSGIS } from '../helpers/uwsgi.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
-/** Never blocks: without a reader it fails. */
+/** Writes letters to a FIFO without blocking; throws if the FIFO has no reader. */
 function send(fifo: string, letters: string): void {
   const fd = openSync(fifo, constants.O_WRONLY | constants.O_NONBLOCK)
   try {
@@ -46,7 +46,7 @@ async function withFifo(prepare: (fifo: string) => void = () => {}, isUnready = 
 const times = (daemon: Daemon, text: string) => daemon.output.split(text).length - 1
 
 describe('master-fifo', { skip: skipUnless('mkfifo') }, () => {
-  it('pauses, goes on, dumps, reloads, reopens the log and stops, by any of the FIFOs, and leaves them', async () => {
+  it('pauses, goes on, prints the state, reloads and stops on letters from any of the FIFOs, and leaves them', async () => {
     const { spool, fifo, daemon } = await withFifo()
     assert.equal(lstatSync(fifo).mode & 0o777, 0o600)
     send(fifo, 'p\n')
@@ -56,7 +56,7 @@ describe('master-fifo', { skip: skipUnless('mkfifo') }, () => {
     await daemon.waitFor(/runs nothing; \d+ ahead/)
     assert.deepEqual(leftIn(spool), ['a'])
     send(fifo, 'p')
-    await until('it goes on', () => leftIn(spool).length === 0, 5000)
+    await until('the daemon goes on', () => leftIn(spool).length === 0, 5000)
     send(fifo, 'r')
     await daemon.waitFor('reloaded')
     send(fifo, 'q\n')
@@ -64,14 +64,14 @@ describe('master-fifo', { skip: skipUnless('mkfifo') }, () => {
     assert.ok(lstatSync(fifo).isFIFO())
   })
 
-  it('takes over a FIFO that is there, and Q stops at once', async () => {
+  it('takes over a FIFO that is there already, and stops at once on Q', async () => {
     const { fifo, daemon } = await withFifo(path => execFileSync('mkfifo', [path]))
     send(fifo, 'Q')
     assert.equal(await daemon.code(), 0)
     assert.equal(times(daemon, 'ignored'), 0)
   })
 
-  it('bounds a flood, logs what it ignores, and runs tasks meanwhile', async () => {
+  it('bounds a flood of letters, logs what it ignores, and lets tasks run meanwhile', async () => {
     const { spool, fifo, daemon } = await withFifo()
     send(fifo, 'Zw0'.repeat(20_000))
     await daemon.waitFor(/ignored: expected one of q, Q, r, R, l, \+, -, C, p, s, got [Zw0]{3}\n/)
@@ -92,7 +92,7 @@ describe('master-fifo', { skip: skipUnless('mkfifo') }, () => {
     assert.ok(times(daemon, 'runs nothing') < 100)
   })
 
-  it('refuses a file and a link, and leaves them as they are', async () => {
+  it('refuses a file and a symbolic link, and leaves them as they are', async () => {
     const refused = async (prepare: (fifo: string) => void) => {
       const { fifo, daemon } = await withFifo(prepare, true)
       assert.notEqual(await daemon.code(), 0)
@@ -108,17 +108,17 @@ describe('master-fifo', { skip: skipUnless('mkfifo') }, () => {
     assert.ok(lstatSync(link).isSymbolicLink())
   })
 
-  it('returns by itself where somebody removed or replaced it; the log says once why it cannot', async () => {
+  it('returns after it was removed or replaced, and the log says once why it cannot be opened', async () => {
     const { fifo, daemon } = await withFifo()
     rmSync(fifo)
-    await until('it is back', () => lstatSync(fifo, { throwIfNoEntry: false })?.isFIFO())
+    await until('the FIFO is back', () => lstatSync(fifo, { throwIfNoEntry: false })?.isFIFO())
     renameSync(`${fifo}.2`, `${fifo}.old`)
     writeFileSync(`${fifo}.2`, 'precious')
     await daemon.waitFor('cannot be opened again: there is another file of this name, which is not a FIFO')
     assert.equal(readFileSync(`${fifo}.2`, 'utf8'), 'precious')
     rmSync(`${fifo}.2`)
     execFileSync('mkfifo', [`${fifo}.2`])
-    await until('it reads', () => {
+    await until('the daemon reads the FIFO', () => {
       try {
         send(`${fifo}.2`, 'p')
         return true
@@ -134,7 +134,7 @@ describe('master-fifo', { skip: skipUnless('mkfifo') }, () => {
     assert.equal(await daemon.code(), 0)
   })
 
-  it('as root refuses the FIFO of another user', { skip: skipUnless('root') }, async () => {
+  it('refuses the FIFO of another user as root', { skip: skipUnless('root') }, async () => {
     const { daemon } = await withFifo(path => {
       execFileSync('mkfifo', [path])
       chmodSync(path, 0o666)
@@ -145,7 +145,7 @@ describe('master-fifo', { skip: skipUnless('mkfifo') }, () => {
   })
 
   for (const uwsgi of UWSGIS)
-    it(`has the letters p and q in common with ${uwsgi.title}, which leaves its FIFO too`, {
+    it(`shares the letters p and q with ${uwsgi.title}, which leaves its FIFO in place, too`, {
       skip: skipUnless(uwsgi.needs),
     }, async () => {
       const spool = spoolDirectory()
@@ -158,7 +158,7 @@ describe('master-fifo', { skip: skipUnless('mkfifo') }, () => {
         args: ['--master-fifo', fifo, '--socket', socket],
       })
       await peer.waitFor('spawned uWSGI worker')
-      await until('it reads', () => lstatSync(fifo, { throwIfNoEntry: false })?.isFIFO())
+      await until('uWSGI has made its FIFO', () => lstatSync(fifo, { throwIfNoEntry: false })?.isFIFO())
       assert.equal(lstatSync(fifo).mode & 0o777, 0o600)
       const { fifo: ours, daemon } = await withFifo()
       const PAUSED = '*** PAUSE (press start to resume, if you do not have a joypad send SIGTSTP) ***'
@@ -168,7 +168,7 @@ describe('master-fifo', { skip: skipUnless('mkfifo') }, () => {
       ] as const) {
         send(path, 'p')
         await process.waitFor(PAUSED)
-        await until('it reads again', () => {
+        await until('the process reads again', () => {
           try {
             send(path, 'q') // uWSGI makes a new FIFO whenever a writer leaves
             return true

@@ -11,7 +11,7 @@ import { spoolDirectory } from '../helpers/workspace.js'
 
 const RUNS = 40
 
-/** A module of tasks, which writes `VERSION TASK ARGUMENT` for each run. */
+/** Returns a module of tasks, which writes `VERSION TASK ARGUMENT` for each run. */
 const moduleOf = (version: string, spool: string, tasks: string) => `
 import { appendFileSync } from 'node:fs'
 import { Tasks } from 'spoold'
@@ -20,7 +20,7 @@ export const tasks = new Tasks({ maxRetries: 3 })
 const task = name => tasks.task(name, n => ran(name, n))
 ${tasks}`
 
-/** A daemon on a module of that version. */
+/** Starts a daemon on a module of that version. */
 async function startVersion(version: string, spool: string, tasks: string, ini = {}) {
   const file = join(dirname(spool), `${version}.mjs`)
   writeFileSync(file, moduleOf(version, spool, tasks))
@@ -42,12 +42,12 @@ async function scheduleInto(spool: string, names: readonly string[], runs = RUNS
 const journalOf = (spool: string) => readJournal(dirname(spool))
 
 describe('a deploy', () => {
-  it('with two versions of a registry at once loses nothing: each task runs once, where its name is known', async () => {
+  it('with two versions of a registry at once runs each task once, where its name is known', async () => {
     const spool = spoolDirectory()
     await startVersion('old', spool, `task('both'); task('removed')`)
     await startVersion('new', spool, `task('both'); task('added')`)
     await scheduleInto(spool, ['both', 'removed', 'added'])
-    await until('all have run', () => leftIn(spool).length === 0)
+    await until('all tasks have run', () => leftIn(spool).length === 0)
     const runs = journalOf(spool)
     assert.equal(runs.length, 3 * RUNS)
     assert.equal(new Set(runs.map(line => line.replace(/^\w+ /, ''))).size, 3 * RUNS, 'none ran twice')
@@ -55,11 +55,11 @@ describe('a deploy', () => {
     assert.deepEqual(wrong, [])
   })
 
-  it('that removes or renames a task holds its packets, uses up nothing, and a later one runs them', async () => {
+  it('that removes a task keeps its packets waiting without using up retries, and a later deploy runs them', async () => {
     const spool = spoolDirectory()
     const { daemon, reload } = await startVersion('one', spool, `task('kept')`, { 'spooler-frequency': 1000 })
     await scheduleInto(spool, ['renamed', 'kept'], 5)
-    await until('the other one has run', () => leftIn(spool).length === 5)
+    await until('the known tasks have run', () => leftIn(spool).length === 5)
     await daemon.waitFor(/no handler knows the task renamed; it waits until one does/)
     const { stdout } = await spoold(['ls', '--json', '--task', 'renamed', spool])
     const rows = stdout
@@ -71,7 +71,7 @@ describe('a deploy', () => {
       new Array(5).fill(['renamed', 0]),
     )
     reload(`task('kept'); task('new-name'); task('renamed') // until nothing of the old name is left`)
-    await until('they ran', () => leftIn(spool).length === 0)
+    await until('the renamed tasks have run', () => leftIn(spool).length === 0)
     assert.deepEqual(
       journalOf(spool)
         .filter(line => line.includes('renamed'))
@@ -80,7 +80,7 @@ describe('a deploy', () => {
     )
   })
 
-  it('whose schema refuses what waits makes dead letters of it, which run once they are requeued under a right one', async () => {
+  it('whose schema refuses waiting tasks buries them, and they run once requeued under a right schema', async () => {
     const spool = spoolDirectory()
     const strict = (type: string) => `tasks.task('strict', {
       schema: { '~standard': { version: 1, vendor: 'test', validate: value =>
@@ -89,13 +89,13 @@ describe('a deploy', () => {
     const { daemon } = await startVersion('wrong', spool, strict('string'))
     await scheduleInto(spool, ['strict'], 3)
     await daemon.waitFor(/\(strict\) is buried: task strict: args\[0\]: expected a string/)
-    await until('all are buried', () => leftIn(spool).length === 0)
+    await until('all tasks are buried', () => leftIn(spool).length === 0)
     assert.deepEqual(journalOf(spool), [])
     daemon.child.kill('SIGTERM')
     assert.equal(await daemon.code(), 0)
     await startVersion('right', spool, strict('number'))
     assert.equal((await spoold(['requeue', '--task', 'strict', spool])).code, 0)
-    await until('they ran', () => journalOf(spool).length === 3)
+    await until('the requeued tasks have run', () => journalOf(spool).length === 3)
     assert.deepEqual(leftIn(spool), [])
   })
 })

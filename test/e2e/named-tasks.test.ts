@@ -19,7 +19,7 @@ async function startWith(text: string, ini: Ini = {}, spool = spoolDirectory()) 
   return { spool, daemon, tasks: schedulerFor(spool) }
 }
 
-/** Schedules anything into the spool, as another program would. */
+/** Returns a function that schedules any task into the spool, as another program would. */
 function schedulerFor(spool: string) {
   return (task: string, ...args: unknown[]) =>
     new Spoold({ spooler: spool, sync: false, tasks: new Tasks({}).use(named(task)) }).schedule(task, ...args)
@@ -59,7 +59,7 @@ describe('a module of tasks', { concurrency: 3 }, () => {
     ],
   ]
   for (const [name, text] of modules)
-    it(`may be ${name}`, async () => {
+    it(`may export its tasks as ${name} does`, async () => {
       const spool = spoolDirectory()
       const file = join(dirname(spool), name)
       writeFileSync(file, text)
@@ -68,7 +68,7 @@ describe('a module of tasks', { concurrency: 3 }, () => {
       await done(spool)
     })
 
-  it('of a name that another module has fails the start, and says where both are', async () => {
+  it('with a task name that another module has fails the start, and the error says where both are', async () => {
     const spool = spoolDirectory()
     const [one, two] = ['one.mjs', 'two.mjs'].map(name => join(dirname(spool), name))
     for (const file of [one, two]) writeFileSync(file ?? '', modules[0]?.[1] ?? '')
@@ -82,7 +82,7 @@ describe('a module of tasks', { concurrency: 3 }, () => {
     await daemon.waitFor(/two tasks are named hi: one at .*one\.mjs:3, one at .*two\.mjs:3/)
   })
 
-  it('has its tasks and its handler once, by whatever names and from whatever other modules they are loaded', async () => {
+  it('registers its tasks and its handler once, whatever file names and modules load it', async () => {
     const spool = spoolDirectory()
     const [link, again] = ['link.mjs', 'again.mjs'].map(name => join(dirname(spool), name))
     symlinkSync('handler.mjs', link ?? '')
@@ -95,19 +95,19 @@ export default (_, task) => { JOURNAL('asked'); return task.SPOOL_IGNORE }`
     drop(spool)
     await schedulerFor(spool)('hi')
     await daemon.waitFor(/was ignored by every handler/)
-    await until('the named one has run', () => leftIn(spool).length === 1)
+    await until('the named task has run', () => leftIn(spool).length === 1)
     assert.deepEqual(daemon.journal().sort(), ['asked', 'hi'])
   })
 })
 
 describe('a named task', { concurrency: 3 }, () => {
-  it('gets its arguments, kwargs as the last one, from the packet and from the body', async () => {
+  it('gets its arguments, with kwargs as the last one, from the packet and from the body', async () => {
     const { spool, daemon, tasks } = await startWith(
       `export const tasks = new Tasks({ maxRetries: 1 })
       tasks.task('echo', (...args) => JOURNAL(JSON.stringify(args).slice(0, 80) + JSON.stringify(args).length))`,
     )
     await tasks('echo', 'a', { b: ['ü'] })
-    await until('it ran', () => daemon.journal().length === 1)
+    await until('the task has run', () => daemon.journal().length === 1)
     await tasks('echo', 'x'.repeat(200_000))
     drop(spool, 'one', packet({ task: 'echo', args: '[1]', kwargs: '{"a":2}' }))
     drop(spool, 'two', packet({ task: 'echo', kwargs: '{"a":2}' }))
@@ -136,7 +136,7 @@ describe('a named task', { concurrency: 3 }, () => {
     )
   })
 
-  it('has succeeded when it returns, whatever it returns', async () => {
+  it('succeeds when it returns, whatever it returns', async () => {
     const { spool, daemon, tasks } = await startWith(
       `export const tasks = new Tasks()
       const values = [undefined, null, -1, 0, 1, 'x', { retry: true }, { bury: 'x' }, false]
@@ -151,7 +151,7 @@ describe('a named task', { concurrency: 3 }, () => {
     await daemon.waitFor(/done with task uwsgi_spoolfile_on_\S+ \(async8\) after 0 seconds/)
   })
 
-  it('that throws runs n + 1 times, then is a dead letter; Infinity is above spooler-max-attempts', async () => {
+  it('that throws is buried after maxRetries + 1 runs, and Infinity is above spooler-max-attempts', async () => {
     const { spool, daemon, tasks } = await startWith(
       `export const tasks = new Tasks({ backoff: 'none' })
       const fail = name => () => { JOURNAL(name + ' ' + currentTask().retries); throw new Error('no') }
@@ -165,7 +165,7 @@ describe('a named task', { concurrency: 3 }, () => {
       { 'spooler-max-attempts': 4 },
     )
     for (const name of ['thrice', 'once', 'zero', 'retries', 'asks', 'aborts', 'endless']) await tasks(name)
-    await until('all have ended', () => leftIn(spool).length === 0)
+    await until('all tasks have ended', () => leftIn(spool).length === 0)
     const runs = daemon.journal()
     const of = (name: string) => runs.filter(line => line.startsWith(name))
     assert.deepEqual(of('thrice'), ['thrice 0', 'thrice 1', 'thrice 2'])
@@ -182,7 +182,7 @@ describe('a named task', { concurrency: 3 }, () => {
     await daemon.waitFor(/\(aborts\) is buried: never/)
   })
 
-  it('that asks for a time runs then, not earlier, and it counts; a time that is none is its failure', async () => {
+  it('that asks for a time runs then, not earlier, as a counted retry; an invalid time is a failure', async () => {
     const { spool, daemon, tasks } = await startWith(
       `export const tasks = new Tasks({ maxRetries: 1, backoff: 'none' })
       const times = new Map()
@@ -191,7 +191,7 @@ describe('a named task', { concurrency: 3 }, () => {
       tasks.task('wrong', () => { JOURNAL('wrong'); throw new RetryTask({ at: new Date('never') }) })`,
     )
     for (const name of ['later', 'wrong']) await tasks(name)
-    await until('both are buried', () => dead(spool).length === 2)
+    await until('both tasks are buried', () => dead(spool).length === 2)
     const runs = daemon.journal()
     const late = runs.filter(line => line.startsWith('later ')).map(line => Number(line.slice(6)))
     assert.equal(late.length, 2)
@@ -202,7 +202,7 @@ describe('a named task', { concurrency: 3 }, () => {
     )
   })
 
-  it('without retries does not run again after a crash; with them it does, and crashes count', async () => {
+  it('without retries does not run again after a crash; with retries it does, and crashes count', async () => {
     const { spool, daemon, tasks } = await startWith(
       `export const tasks = new Tasks()
       const die = name => () => { JOURNAL(name); process.kill(process.pid, 'SIGKILL') }
@@ -211,13 +211,13 @@ describe('a named task', { concurrency: 3 }, () => {
       { 'spooler-max-crashes': 9 },
     )
     await tasks('once')
-    await until('it is buried', () => dead(spool).length === 1)
+    await until('the task without retries is buried', () => dead(spool).length === 1)
     await tasks('twice')
-    await until('both are buried', () => dead(spool).length === 2)
+    await until('both tasks are buried', () => dead(spool).length === 2)
     assert.deepEqual(daemon.journal(), ['once', 'twice', 'twice'])
   })
 
-  it('whose arguments are invalid is buried without being run', async () => {
+  it('with invalid arguments is buried without being run', async () => {
     const { spool, daemon } = await startWith(
       `export const tasks = new Tasks({ maxRetries: 5 })
       tasks.task('strict', {
@@ -236,7 +236,7 @@ describe('a named task', { concurrency: 3 }, () => {
     await daemon.waitFor(/\(strict\) is buried: args must be JSON, got "\["/)
   })
 
-  it('runs within middleware: in order, with the task, and what that throws or keeps away is the outcome', async () => {
+  it('runs within middleware in order, and what middleware throws or skips is the outcome', async () => {
     const { spool, daemon, tasks } = await startWith(
       `import { Spoold } from 'spoold'
       export const tasks = new Tasks({ maxRetries: 1, backoff: 'none' })
@@ -258,7 +258,7 @@ describe('a named task', { concurrency: 3 }, () => {
       strict.task('strict', what => { JOURNAL('strict ' + what) })`,
     )
     await tasks('double', 21)
-    await until('it ran', () => leftIn(spool).length === 0)
+    await until('the task has run', () => leftIn(spool).length === 0)
     const names = ['app', 'outer', 'inner']
     assert.deepEqual(daemon.journal(), [
       ...names.map(name => `${name} before double 21`),
@@ -266,14 +266,14 @@ describe('a named task', { concurrency: 3 }, () => {
       ...['inner after double 42', 'outer after double ', 'app after double '],
     ])
     for (const what of ['skip', 'abort', 'late', 'run']) await tasks('strict', what)
-    await until('all ended', () => leftIn(spool).length === 0)
+    await until('all tasks have ended', () => leftIn(spool).length === 0)
     assert.deepEqual(daemon.journal().slice(7), ['strict run'])
     assert.equal(dead(spool).length, 2)
     await daemon.waitFor(/\(strict\) is buried: not this one/)
     await daemon.waitFor(/\(strict\) is buried: it failed 2 times/)
   })
 
-  it('sees itself, also where several run at a time', async () => {
+  it('gets itself from currentTask(), even where several tasks run at a time', async () => {
     const { spool, daemon } = await startWith(
       `export const tasks = new Tasks({ maxRetries: 3 })
       tasks.task('look', async n => {
@@ -302,7 +302,7 @@ describe('a named task', { concurrency: 3 }, () => {
     await daemon.waitFor(/t3: seen/)
   })
 
-  it('schedules others where it runs, and by queue where spooler-queue says', async () => {
+  it('schedules others into its own spool, or by queue into the spool that spooler-queue names', async () => {
     const [spool, mail] = [spoolDirectory(), spoolDirectory()]
     const { daemon, tasks } = await startWith(
       `export const tasks = new Tasks()
@@ -318,7 +318,7 @@ describe('a named task', { concurrency: 3 }, () => {
       spool,
     )
     await tasks('begin')
-    await until('they ran', () => daemon.journal().length === 3)
+    await until('the scheduled tasks have run', () => daemon.journal().length === 3)
     const [error, ...ran] = daemon.journal().sort()
     assert.deepEqual(ran, ['own 1', 'own 2'])
     assert.match(
@@ -329,8 +329,8 @@ describe('a named task', { concurrency: 3 }, () => {
   })
 })
 
-describe('a named task that no handler takes', { concurrency: 3 }, () => {
-  it('is parked, is said once, and runs after a reload that knows it; and its own count begins then', async () => {
+describe('a named task that no handler knows', { concurrency: 3 }, () => {
+  it('is parked and logged once, and runs with its own maxRetries after a reload that knows it', async () => {
     const { spool, daemon } = await startWith(
       `export const tasks = new Tasks({ maxRetries: 3 })\ntasks.task('known', () => JOURNAL('known'))`,
       { 'spooler-processes': 2, 'spooler-frequency': 1000 },
@@ -338,7 +338,7 @@ describe('a named task that no handler takes', { concurrency: 3 }, () => {
     for (let i = 0; i < 5; i++) drop(spool, `t${i}`, packet({ task: 'later', args: `[${i}]` }))
     await daemon.waitFor(/is parked: no handler knows the task later;/)
     drop(spool, 'k', packet({ task: 'known', args: '[]' }))
-    await until('the other one is done', () => !leftIn(spool).includes('k'))
+    await until('the known task is done', () => !leftIn(spool).includes('k'))
     assert.equal(leftIn(spool).length, 5)
     await reload(
       daemon,
@@ -350,7 +350,7 @@ describe('a named task that no handler takes', { concurrency: 3 }, () => {
     await daemon.waitFor(/it failed once, as often as it may \(maxRetries of later\)/)
   })
 
-  it('is in the log with the beginning of its name, which may be as long as a packet', async () => {
+  it('is logged with only the beginning of its name, which may be as long as a packet', async () => {
     const { spool, daemon } = await startWith(
       "export const tasks = new Tasks()\ntasks.task('known', () => {})",
     )
@@ -358,7 +358,7 @@ describe('a named task that no handler takes', { concurrency: 3 }, () => {
     await daemon.waitFor(/a is parked: no handler knows the task x{200}; it waits/)
   })
 
-  it('is offered to the dictionary handlers, and is parked after they ignored it, until a reload', async () => {
+  it('is offered to the dictionary handlers, and is parked until a reload if they ignore it', async () => {
     const text = `export const tasks = new Tasks()
       tasks.task('known', () => JOURNAL('known'))
       export default (env, task) => {
@@ -372,10 +372,10 @@ describe('a named task that no handler takes', { concurrency: 3 }, () => {
     await daemon.waitFor(/c is parked: no handler knows the task strange/)
     utimesSync(join(spool, 'c'), 1, 1)
     drop(spool, 'd', packet({ task: 'known' }))
-    await until('what came after the touch is done', () => !leftIn(spool).includes('d'))
+    await until('the task dropped after the touch is done', () => !leftIn(spool).includes('d'))
     assert.deepEqual(daemon.journal().sort(), ['known', 'known', 'strange ["another’s"]', 'strange ["mine"]'])
     daemon.child.kill('SIGHUP')
-    await until('it is offered again', () => daemon.journal().length === 5)
+    await until('the task is offered again', () => daemon.journal().length === 5)
     assert.deepEqual(leftIn(spool), ['c'])
   })
 
@@ -396,6 +396,6 @@ describe('a named task that no handler takes', { concurrency: 3 }, () => {
       ['x'],
     )
     await startWith(`export const tasks = new Tasks()\ntasks.task('later', () => {})`, {}, spool)
-    await until('it ran', () => !leftIn(spool).includes('x'))
+    await until('the task has run', () => !leftIn(spool).includes('x'))
   })
 })

@@ -9,7 +9,7 @@ import { spoolDirectory } from '../helpers/workspace.js'
 
 const YESTERDAY = Math.floor(Date.now() / 1000) - 86_400
 
-/** The names of tasks that arrived yesterday, this many microseconds apart, from processes whose numbers tell nothing. */
+/** Returns names of tasks that arrived yesterday, 1 µs apart or more, from processes whose numbers tell nothing. */
 function arrivals(count: number, priority = ''): string[] {
   return Array.from({ length: count }, (_, i) => {
     const pid = 1 + ((i * 7919) % 9973)
@@ -17,7 +17,7 @@ function arrivals(count: number, priority = ''): string[] {
   })
 }
 
-/** Dropped in an order that looks like chance. */
+/** Drops a task for each name, in an order that looks like chance. */
 function dropShuffled(spool: string, names: readonly string[]): void {
   for (const i of names.keys()) {
     const name = names[(i * 37) % names.length] ?? ''
@@ -41,7 +41,7 @@ async function drained(setup: Omit<DaemonSetup, 'handler' | 'isUnready'>): Promi
 const lsNames = async (spool: string, ...flags: string[]) => [...(await listed(spool, ...flags)).keys()]
 
 describe('the order of running', { concurrency: 3 }, () => {
-  it('is that of arrival, whoever made the names, and ls shows it', async () => {
+  it('is the order of arrival, whichever process made the names, and ls shows it', async () => {
     const spool = spoolDirectory()
     const names = arrivals(2000)
     dropShuffled(spool, names)
@@ -49,7 +49,7 @@ describe('the order of running', { concurrency: 3 }, () => {
     assert.deepEqual(await drained({ spool }), names)
   })
 
-  it('puts what is to run again behind what was runnable before its next run', async () => {
+  it('puts a task that is to run again behind tasks that were due before its next run', async () => {
     const spool = spoolDirectory()
     const [failing = '', ...others] = arrivals(6)
     dropShuffled(spool, [failing, ...others])
@@ -67,7 +67,7 @@ describe('the order of running', { concurrency: 3 }, () => {
     assert.deepEqual(daemon.journal(), [failing, ...others, failing])
   })
 
-  it('with spooler-ordered = age is by priority, and that of arrival within each', async () => {
+  it('is by priority and then by arrival with spooler-ordered = age', async () => {
     const spool = spoolDirectory()
     const names = ['2/', '10/', ''].flatMap(priority => {
       if (priority !== '') mkdirSync(join(spool, priority))
@@ -78,7 +78,7 @@ describe('the order of running', { concurrency: 3 }, () => {
     assert.deepEqual(await drained({ spool, ini: { 'spooler-ordered': 'age' } }), names)
   })
 
-  it("with spooler-ordered is uWSGI's, which ls --by-name shows", async () => {
+  it("is uWSGI's with spooler-ordered, and ls --by-name shows it", async () => {
     const spool = spoolDirectory()
     for (const name of ['task10', 'task9', 'task1']) drop(spool, name, packet({ name }))
     const names = ['task1', 'task9', 'task10']
@@ -86,7 +86,7 @@ describe('the order of running', { concurrency: 3 }, () => {
     assert.deepEqual(await drained({ spool, args: ['--spooler-ordered'] }), names)
   })
 
-  it('ls puts what waits behind what is due, by its time', async () => {
+  it('puts waiting tasks behind due ones in ls, by their time', async () => {
     const spool = spoolDirectory()
     const [a = '', b = '', c = ''] = arrivals(3)
     const nowSeconds = Math.floor(Date.now() / 1000)

@@ -30,7 +30,7 @@ const parked = async (spool: string, reasons: object) => {
     const { tasks } = await spoolSnapshotOf(spool)
     return Object.entries(reasons).every(([reason, count]) => Object(tasks.parked)[reason] === count)
   }
-  await until('they are parked', are, 20_000)
+  await until('the tasks are parked', are, 20_000)
 }
 
 async function ls(spool: string, ...args: string[]) {
@@ -45,16 +45,16 @@ async function ls(spool: string, ...args: string[]) {
 }
 
 describe('parked tasks', () => {
-  it('are listed as such, with the reason that their daemon has', async () => {
+  it('are listed with the reason that their daemon gives', async () => {
     const spool = spoolDirectory()
     await spoold(['pause', '--key', 'kind=report', spool])
     const begunBeside = call('blocked')
-    begunBeside[3] = 0x84 // began beside others, in a process that died
+    begunBeside[3] = 0x84 // begun beside others, in a process that died
     for (const name of ['alone-1', 'alone-2']) drop(spool, name, begunBeside)
     await start(spool)
-    await until('one runs alone', async () => (await spoolSnapshotOf(spool)).tasks.running === 1)
+    await until('one task runs alone', async () => (await spoolSnapshotOf(spool)).tasks.running === 1)
     drop(spool, 'few-1', call('few'))
-    await until('it has the slot', async () => (await spoolSnapshotOf(spool)).tasks.running === 2)
+    await until('few-1 has the slot', async () => (await spoolSnapshotOf(spool)).tasks.running === 2)
     drop(spool, 'few-2', call('few'))
     drop(spool, 'lost', call('no.such\x1bname'))
     drop(spool, 'report', packet({ kind: 'report' }))
@@ -82,7 +82,7 @@ describe('parked tasks', () => {
     assert.deepEqual(JSON.parse(json.stdout).parked, { reason: 'slot', detail: '1 of few run already' })
   })
 
-  it('are due again once no daemon says otherwise; a pause is in the directory', async () => {
+  it('are listed as due once their daemon is gone, except paused ones, because a pause is in the directory', async () => {
     const spool = spoolDirectory()
     const daemon = await start(spool)
     drop(spool, 'lost', call('nobody'))
@@ -92,11 +92,11 @@ describe('parked tasks', () => {
     assert.equal((await ls(spool)).lost, 'unknown-name')
     daemon.child.kill('SIGKILL')
     await daemon.exited
-    await until('its workers have gone', async () => (await ls(spool)).report !== 'running')
+    await until('the workers of the daemon have gone', async () => (await ls(spool)).report !== 'running')
     assert.deepEqual(await ls(spool), { lost: 'due', report: 'paused' })
   })
 
-  it('are those that all daemons of a spool have parked: what one of them takes is due', async () => {
+  it('are those that all daemons of a spool have parked; what one of them takes is due', async () => {
     const spool = spoolDirectory()
     await start(spool)
     await start(spool, {
@@ -106,21 +106,21 @@ describe('parked tasks', () => {
     const namesOf = async () =>
       ((await askParked(spool, 9)) ?? []).map(groups => groups.map(({ name }) => name))
     drop(spool, 'lost', call('nobody'))
-    await until('both have parked it', async () => {
+    await until('both daemons have parked the task', async () => {
       const names = await namesOf()
       return names.length === 2 && names.every(each => each.includes('nobody'))
     })
     drop(spool, 'mine-1', call('mine'))
-    await until('one daemon runs the first', async () => (await ls(spool))['mine-1'] === 'running')
+    await until('one daemon runs the first task', async () => (await ls(spool))['mine-1'] === 'running')
     drop(spool, 'mine-2', call('mine'))
-    await until('one has parked the second', async () =>
+    await until('one daemon has parked the second task', async () =>
       (await namesOf()).some(each => each.includes('mine')),
     )
     const states = await ls(spool)
     assert.deepEqual([states.lost, states['mine-2']], ['unknown-name', 'due'])
   })
 
-  it('are due for commands that change them, and --state parked says so', async () => {
+  it('are due for commands that change them, which refuse --state parked and say so', async () => {
     const spool = spoolDirectory()
     drop(spool, 'a')
     const { code, stderr } = await spoold(['rm', '--state', 'parked', spool])

@@ -16,7 +16,7 @@ import { until } from '../helpers/until.js'
 import { startUwsgi, UWSGIS } from '../helpers/uwsgi.js'
 import { BIN, spoolDirectory } from '../helpers/workspace.js'
 
-/** Journals the start; `gate`: then blocks its process until that file is there. */
+/** Journals the start of a task; with `gate`, blocks its process until that file is there. */
 const HANDLER = `
   import { existsSync } from 'node:fs'
   const sleep = ms => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
@@ -26,7 +26,7 @@ const HANDLER = `
     return task.SPOOL_OK
   }`
 
-/** What would start, has started by then. */
+/** By then, in ms, a task that may begin has begun. */
 const SOON_MS = 400
 
 const run = async (...args: string[]) => {
@@ -38,14 +38,14 @@ const run = async (...args: string[]) => {
 async function pause(daemon: Daemon, spool: string, ...more: string[]): Promise<void> {
   const before = daemon.output.length
   await run('pause', spool, ...more)
-  await until('the daemon knows', () => daemon.output.slice(before).includes('] paused: '), 5000)
+  await until('the daemon knows of the pause', () => daemon.output.slice(before).includes('] paused: '), 5000)
 }
 
 const start = (spool: string, ini: Record<string, string | number | string[]> = {}, handler = HANDLER) =>
   startDaemon({ spool, handler, ini: { 'spooler-frequency': 1, ...ini } })
 
 describe('a paused spool', () => {
-  it('starts nothing, before its daemon starts and while it runs, and takes tasks all the while', async () => {
+  it('begins nothing, before its daemon starts and while it runs, and takes new tasks all the while', async () => {
     const spool = spoolDirectory()
     drop(spool, 'a', packet({ n: 'a' }))
     await run('pause', spool)
@@ -57,46 +57,46 @@ describe('a paused spool', () => {
     assert.deepEqual(daemon.journal(), [])
     assert.equal(leftIn(spool).length, 2)
     await run('resume', spool)
-    await until('both have run', () => leftIn(spool).length === 0, 5000)
+    await until('both tasks have run', () => leftIn(spool).length === 0, 5000)
     assert.deepEqual(daemon.journal().sort(), ['a', 'b'])
   })
 
-  it('starts nothing of what a blocked process had ahead, when that wakes', async () => {
+  it('begins nothing that a blocked process had ahead when that process wakes', async () => {
     const spool = spoolDirectory()
     const gate = join(dirname(spool), 'gate')
     const daemon = await start(spool, { 'spooler-quiet': 'true' })
     for (let i = 0; i < 2000; i++) drop(spool, `1-${i}`, packet({ n: 'fast' }))
-    await until('it is fast', () => leftIn(spool).length === 0) // from now on it is given many at a time
+    await until('the fast tasks have run', () => leftIn(spool).length === 0) // from now on the worker is given many tasks at a time
     drop(spool, '2', packet({ n: 'blocked', gate }))
     for (let i = 0; i < 200; i++) drop(spool, `3-${i}`, packet({ n: 'ahead' }))
-    await until('it blocks', () => daemon.journal().includes('blocked'))
+    await until('the task blocks', () => daemon.journal().includes('blocked'))
     await pause(daemon, spool)
     const before = daemon.journal().length
     writeFileSync(gate, '')
-    await until('it wakes', () => !leftIn(spool).includes('2'))
+    await until('the blocked task has ended', () => !leftIn(spool).includes('2'))
     await setTimeout(SOON_MS)
     assert.deepEqual(daemon.journal().slice(before), [])
     await run('resume', spool)
-    await until('nothing is forgotten', () => leftIn(spool).length === 0)
+    await until('all tasks have run', () => leftIn(spool).length === 0)
     assert.equal(daemon.journal().filter(n => n === 'ahead').length, 200)
   })
 
-  it('starts nothing of what a stopped process was given, when that continues', async () => {
+  it('begins nothing that a stopped process was given when that process continues', async () => {
     const spool = spoolDirectory()
     const daemon = await start(spool, { 'spooler-processes': 1 })
     const [worker = 0] = daemon.workers()
     process.kill(worker, 'SIGSTOP')
     drop(spool, 'a', packet({ n: 'a' }))
-    await setTimeout(SOON_MS) // it is given to the stopped process
+    await setTimeout(SOON_MS) // meanwhile the task is given to the stopped process
     await pause(daemon, spool)
     process.kill(worker, 'SIGCONT')
     await setTimeout(SOON_MS)
     assert.deepEqual(daemon.journal(), [])
     await run('resume', spool)
-    await until('it has run', () => leftIn(spool).length === 0, 5000)
+    await until('the task has run', () => leftIn(spool).length === 0, 5000)
   })
 
-  it('ends by itself', async () => {
+  it('is resumed by itself at the time of --until', async () => {
     const spool = spoolDirectory()
     const daemon = await start(spool)
     const endsAtMs = Date.now() + 5000
@@ -105,10 +105,10 @@ describe('a paused spool', () => {
     drop(spool, 'a', packet({ n: 'a' }))
     await daemon.waitFor('] resumed')
     assert.ok(Date.now() >= endsAtMs)
-    await until('it has run', () => leftIn(spool).length === 0, 5000)
+    await until('the task has run', () => leftIn(spool).length === 0, 5000)
   })
 
-  it('starts nothing while its file is damaged, and says why', async () => {
+  it('begins nothing while its pause file is damaged, and says why', async () => {
     const spool = spoolDirectory()
     const daemon = await start(spool)
     await run('pause', spool, '--key', 'n=other')
@@ -122,10 +122,10 @@ describe('a paused spool', () => {
     assert.equal(fsck.code, 1)
     assert.equal((await inProcess(['resume', spool])).code, 1)
     await run('resume', '--all', spool)
-    await until('it has run', () => leftIn(spool).length === 0, 5000)
+    await until('the task has run', () => leftIn(spool).length === 0, 5000)
   })
 
-  it('lets commands of cron run, and what they enqueue waits', async () => {
+  it('lets commands of cron run, and keeps what they enqueue waiting', async () => {
     const spool = spoolDirectory()
     await run('pause', spool)
     const enqueue = `${process.execPath} ${BIN} enqueue --spooler ${spool} n=cron`
@@ -140,10 +140,10 @@ describe('a paused spool', () => {
     await setTimeout(SOON_MS)
     assert.deepEqual(daemon.journal(), [])
     await run('resume', spool)
-    await until('it has run', () => daemon.journal().includes('cron'))
+    await until('the task has run', () => daemon.journal().includes('cron'))
   })
 
-  it('runs no signal handler, and keeps one instance of what is periodic', async () => {
+  it('runs no signal handler until it is resumed, and then one instance of a timer', async () => {
     const spool = spoolDirectory()
     await run('pause', spool)
     const daemon = await withSignals(
@@ -151,7 +151,7 @@ describe('a paused spool', () => {
       spoold.addRbTimer(1, 0.1, 10)`,
       { spool, ini: { 'spooler-processes': 2 } },
     )
-    await setTimeout(2000) // its last instant is over
+    await setTimeout(2000) // the last instant of the timer is over
     assert.deepEqual(daemon.journal(), [])
     await run('resume', spool)
     await journaled(daemon, /1/, 1)
@@ -159,7 +159,7 @@ describe('a paused spool', () => {
     assert.deepEqual(daemon.journal(), ['1'])
   })
 
-  it('is left by --drain, with exit code 3', async () => {
+  it('makes --drain exit with 3 if it has paused tasks', async () => {
     const spool = spoolDirectory()
     drop(spool, 'a', packet({ n: 'a' }))
     drop(spool, 'b', packet({ n: 'b' }))
@@ -177,11 +177,11 @@ describe('a paused spool', () => {
   })
 
   for (const uwsgi of UWSGIS)
-    it(`says so when ${uwsgi.title} goes on in it`, { skip: skipUnless(uwsgi.needs) }, async () => {
+    it(`makes pause exit with 1 beside ${uwsgi.title}`, { skip: skipUnless(uwsgi.needs) }, async () => {
       const spool = spoolDirectory()
       const peer = startUwsgi({ uwsgi, spool, handler: 'uwsgi.spooler = lambda env: uwsgi.SPOOL_OK' })
       await peer.waitFor(/spawned the uWSGI spooler/)
-      await until('it is named', async () => {
+      await until('pause names the uWSGI', async () => {
         const { code, stderr } = await inProcess(['pause', spool])
         return code === 1 && /a uWSGI \(pid \d+\) works on it/.test(stderr)
       })
@@ -189,16 +189,16 @@ describe('a paused spool', () => {
 })
 
 describe('paused tasks of one kind', () => {
-  it('wait, and the others run; they are read once, however often the spool is looked at', async () => {
+  it('wait while others run, and are read once, however often the spool is scanned', async () => {
     const spool = spoolDirectory()
     await run('pause', spool, '--key', 'kind=mail')
     const daemon = await start(spool, { 'spooler-quiet': 'true' })
     for (let i = 0; i < 3000; i++) drop(spool, `m-${i}`, packet({ n: `${i}`, kind: 'mail' }))
     drop(spool, 'other', packet({ n: 'other', kind: 'mails' }))
-    await until('the other one has run', () => daemon.journal().length > 0)
+    await until('the other task has run', () => daemon.journal().length > 0)
     const [worker = 0] = daemon.workers()
     const reads = () => Number(/^syscr: (\d+)/m.exec(readFileSync(`/proc/${worker}/io`, 'utf8'))?.[1])
-    await until('all are parked', async () => {
+    await until('all tasks are parked', async () => {
       const before = reads()
       await setTimeout(200)
       return reads() === before
@@ -210,15 +210,15 @@ describe('paused tasks of one kind', () => {
     }
     assert.ok(reads() - before < 100, `${reads() - before} reads`)
     drop(spool, 'late', packet({ n: 'late' }))
-    await until('it has run', () => daemon.journal().length === 2)
+    await until('the late task has run', () => daemon.journal().length === 2)
     assert.deepEqual(daemon.journal(), ['other', 'late'])
     await run('resume', spool, '--key', 'kind=mail')
-    await until('all have run', () => leftIn(spool).length === 0)
+    await until('all tasks have run', () => leftIn(spool).length === 0)
     assert.equal(new Set(daemon.journal()).size, 3002)
     assert.equal(daemon.journal().length, 3002)
   })
 
-  it('are those that ls shows, and what their handlers see: of a repeated key the last value counts', async () => {
+  it('are those that ls --key shows: the last value of a repeated key counts', async () => {
     const spool = spoolDirectory()
     const twice = (n: string, ...kinds: string[]) => {
       const pairs = [['n', n] as const, ...kinds.map(kind => ['kind', kind] as const)]
@@ -228,7 +228,7 @@ describe('paused tasks of one kind', () => {
     twice('first', 'mail', 'letter')
     await run('pause', spool, '--key', 'kind=mail')
     const daemon = await start(spool)
-    await until('one has run', () => daemon.journal().length > 0)
+    await until('one task has run', () => daemon.journal().length > 0)
     await setTimeout(SOON_MS)
     assert.deepEqual(daemon.journal(), ['first'])
     twice('next', 'mail', 'letter')
@@ -240,7 +240,7 @@ describe('paused tasks of one kind', () => {
     )
   })
 
-  it('are taken back from an interpreter that has them already', {
+  it('are taken back from an interpreter that was given them already', {
     skip: skipUnless('python3'),
   }, async () => {
     const spool = spoolDirectory()
@@ -262,42 +262,42 @@ uwsgi.spooler = spooler
       ini: { python: PYTHON, import: script, 'spooler-quiet': 'true' },
     })
     for (let i = 0; i < 2000; i++) drop(spool, `1-${i}`, packet({ n: 'fast' }))
-    await until('it is fast', () => leftIn(spool).length === 0)
+    await until('the fast tasks have run', () => leftIn(spool).length === 0)
     drop(spool, '2', packet({ n: 'blocked', gate }))
     for (let i = 0; i < 100; i++) drop(spool, `3-${i}`, packet({ n: 'ahead', kind: 'mail' }))
-    await until('it blocks', () => daemon.journal().includes('blocked'))
+    await until('the task blocks', () => daemon.journal().includes('blocked'))
     await pause(daemon, spool, '--key', 'kind=mail')
     const before = daemon.journal().length
     writeFileSync(gate, '')
-    await until('it wakes', () => !leftIn(spool).includes('2'))
+    await until('the blocked task has ended', () => !leftIn(spool).includes('2'))
     await setTimeout(SOON_MS)
     assert.deepEqual(daemon.journal().slice(before), [])
     rmSync(join(spool, '.spoold/paused'))
-    await until('nothing is forgotten', () => leftIn(spool).length === 0)
+    await until('all tasks have run', () => leftIn(spool).length === 0)
   })
 })
 
 describe('a quiet daemon', () => {
-  it('starts nothing until the next SIGTSTP, or until a reload, and stops as ever', async () => {
+  it('begins nothing until the next SIGTSTP or a reload, and stops on SIGTERM as ever', async () => {
     const spool = spoolDirectory()
     const daemon = await start(spool)
     const toggle = async (pattern: RegExp) => {
       const before = daemon.output.length
       daemon.child.kill('SIGTSTP')
-      await until(`it says ${pattern}`, () => pattern.test(daemon.output.slice(before)))
+      await until(`the daemon says ${pattern}`, () => pattern.test(daemon.output.slice(before)))
     }
     await toggle(/\*\*\* PAUSE \(press start to resume/)
     drop(spool, 'a', packet({ n: 'a' }))
     await setTimeout(SOON_MS)
     assert.deepEqual(daemon.journal(), [])
     await toggle(/SIGTSTP received\) resuming workers/)
-    await until('it has run', () => daemon.journal().length === 1, 5000)
-    await setTimeout(SOON_MS) // a second signal at once would be the same one
+    await until('the first task has run', () => daemon.journal().length === 1, 5000)
+    await setTimeout(SOON_MS) // a second signal at once would count as the same one
     await toggle(/\*\*\* PAUSE/)
     drop(spool, 'b', packet({ n: 'b' }))
     daemon.child.kill('SIGHUP')
     await daemon.waitFor('the spoolers are reloaded')
-    await until('it has run', () => daemon.journal().length === 2, 5000)
+    await until('the second task has run', () => daemon.journal().length === 2, 5000)
     await setTimeout(SOON_MS)
     await toggle(/\*\*\* PAUSE/)
     daemon.child.kill('SIGTERM')
@@ -306,12 +306,12 @@ describe('a quiet daemon', () => {
 })
 
 describe('SIGTTIN', () => {
-  it('logs what every worker does, also one that blocks', async () => {
+  it('logs what every worker does, even one that blocks', async () => {
     const spool = spoolDirectory()
     const gate = join(dirname(spool), 'gate')
     const daemon = await start(spool, { 'spooler-processes': 2 })
     drop(spool, 'a', packet({ n: 'a', gate }))
-    await until('it blocks', () => daemon.journal().includes('a'))
+    await until('the task blocks', () => daemon.journal().includes('a'))
     await until('both workers are ready', async () => {
       const { processes } = await spoolSnapshotOf(spool)
       return processes.workers.filter(({ state }) => state === 'ready').length === 2
@@ -320,6 +320,6 @@ describe('SIGTTIN', () => {
     await daemon.waitFor(/pid: \d+\] ready: runs a for [\d.]+ m?s; 0 ahead; [RS] \(/)
     await daemon.waitFor(/pid: \d+\] ready: runs nothing; 0 ahead; S \(sleeping\)/)
     writeFileSync(gate, '')
-    await until('it has run', () => leftIn(spool).length === 0)
+    await until('the task has run', () => leftIn(spool).length === 0)
   })
 })

@@ -11,7 +11,7 @@ import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
-/** Journals begin and end of each task; `wait` is a file to wait for, `fail` makes it fail. */
+/** Journals begin and end of each task; `wait` names a file to wait for, and `fail` makes the task fail. */
 const handler = (journal: string, whose: string) => `
 import { appendFileSync, existsSync } from 'node:fs'
 const tell = line => appendFileSync(${JSON.stringify(journal)}, line + '\\n')
@@ -23,7 +23,7 @@ export default async (env, task) => {
   return task.SPOOL_OK
 }`
 
-/** A daemon with the spools `spool`, as all options say, and `own`, with the given options and a handler of its own. */
+/** Starts a daemon with the spool `spool`, which has the global options, and `own`, with `options` and its own handler. */
 async function startTwo(options: string, ini: Readonly<Record<string, string | number | boolean>> = {}) {
   const spool = spoolDirectory()
   const directory = dirname(spool)
@@ -57,7 +57,7 @@ function workersOf(daemon: Daemon, spool: string): number[] {
 }
 
 describe('a spool with options of its own', () => {
-  it('has its processes, handlers and directory, and the other has those for all', async () => {
+  it('has its own processes, handlers and directory, while the other spool has the global ones', async () => {
     const { daemon, spool, own, put, has } = await startTwo('processes=3,chdir=/', { 'spooler-processes': 2 })
     await until(
       'the processes run',
@@ -66,13 +66,13 @@ describe('a spool with options of its own', () => {
     assert.equal(daemon.workers().filter(isAlive).length, 5)
     put(spool, 'one')
     put(own, 'two')
-    await until('both are done', () => has('all ends one') && has('own ends two'))
+    await until('both tasks are done', () => has('all ends one') && has('own ends two'))
     assert.ok(has(`all begins one 1 in ${spool}`))
     assert.ok(has('own begins two 1 in /'))
-    await until('both are removed', () => leftIn(spool).length + leftIn(own).length === 0)
+    await until('both tasks are removed', () => leftIn(spool).length + leftIn(own).length === 0)
   })
 
-  it('has its harakiri, concurrency and attempts', async () => {
+  it('has its own harakiri, concurrency and limits of attempts and crashes', async () => {
     const { daemon, spool, own, directory, put, has } = await startTwo(
       'harakiri=1,concurrency=2,max-attempts=2,max-crashes=1',
       {
@@ -81,34 +81,34 @@ describe('a spool with options of its own', () => {
     )
     const never = join(directory, 'never')
     put(spool, 'long', { wait: never })
-    await until('it runs', () => has(/^all begins long/))
+    await until('the task of the other spool runs', () => has(/^all begins long/))
     put(own, 'long', { wait: never })
     await daemon.waitFor(`[spooler ${own} pid:`)
     await daemon.waitFor(/task long overran spooler-harakiri/)
     assert.equal(daemon.output.match(/overran/g)?.length, 1)
     assert.doesNotMatch(daemon.output, new RegExp(`spooler ${spool} pid: \\d+\\] task long overran`))
-    await until('it is buried', () => existsSync(join(own, '.spoold/dead/long')))
+    await until('the task that overran is buried', () => existsSync(join(own, '.spoold/dead/long')))
     writeFileSync(never, '')
-    await until('the other ends', () => has('all ends long'))
+    await until('the task of the other spool ends', () => has('all ends long'))
 
     const gate = join(directory, 'gate')
     for (const n of ['a', 'b']) put(own, n, { wait: gate })
-    await until('both are in flight', () => has(/^own begins a/) && has(/^own begins b/))
+    await until('both tasks of the spool run', () => has(/^own begins a/) && has(/^own begins b/))
     for (const n of ['c', 'd']) put(spool, n, { wait: gate })
-    await until('one is in flight', () => has(/^all begins [cd]/))
+    await until('one task of the other spool runs', () => has(/^all begins [cd]/))
     assert.equal(daemon.journal().filter(line => /^all begins [cd]/.test(line)).length, 1)
     writeFileSync(gate, '')
-    await until('all are done', () => leftIn(spool).length + leftIn(own).length === 0)
+    await until('all tasks are done', () => leftIn(spool).length + leftIn(own).length === 0)
 
     put(spool, 'bad', { fail: '1' })
     put(own, 'bad', { fail: '1' })
-    await until('it fails on and on', () => has(/^all begins bad 4/))
-    await until('it is buried', () => existsSync(join(own, '.spoold/dead/bad')))
+    await until('the task of the other spool fails on and on', () => has(/^all begins bad 4/))
+    await until('the task of the spool is buried', () => existsSync(join(own, '.spoold/dead/bad')))
     assert.deepEqual([has(/^own begins bad 2/), has(/^own begins bad 3/)], [true, false])
     assert.ok(!existsSync(join(spool, '.spoold/dead/bad')))
   })
 
-  it('has its frequency, names, order and log', async () => {
+  it('has its own frequency, strict-names, ordered and quiet', async () => {
     const { daemon, spool, own, put, has } = await startTwo('frequency=1,strict-names,quiet,ordered', {
       'spooler-watch': 'off',
       'spooler-frequency': 600,
@@ -120,28 +120,31 @@ describe('a spool with options of its own', () => {
     mkdirSync(join(spool, '3'))
     put(join(own, '3'), 'uwsgi_spoolfile_on_priority')
     put(join(spool, '3'), 'priority')
-    await until('it is found', () => has(/^own ends .*first/) && has(/^own ends .*priority/))
+    await until(
+      'the tasks of the spool are found',
+      () => has(/^own ends .*first/) && has(/^own ends .*priority/),
+    )
     assert.equal(has(/^all/), false)
     daemon.child.kill('SIGUSR1')
-    await until('it is found too', () => has('all ends later'))
+    await until('the task of the other spool is found, too', () => has('all ends later'))
     await daemon.waitFor('done with task later')
     assert.doesNotMatch(daemon.output, /done with task uwsgi_spoolfile/)
     assert.deepEqual([leftIn(own), leftIn(spool)], [['free'], ['3/priority']])
   })
 
-  it('keeps no process if it is cheap, and ends a running task after its own mercy', async () => {
+  it('has no worker while idle if it is cheap, and ends a running task after its own mercy', async () => {
     const { daemon, spool, own, directory, put, has } = await startTwo('cheap,worker-reload-mercy=1')
-    await until('only the other has one', () => {
+    await until('only the other spool has a worker', () => {
       const [mine, others] = [workersOf(daemon, own).length, workersOf(daemon, spool).length]
       return mine === 0 && others === 1 && daemon.workers().filter(isAlive).length === 1
     })
     const gate = join(directory, 'gate')
     put(spool, 'long', { wait: gate })
     put(own, 'long', { wait: gate })
-    await until('both run', () => has(/^all begins long/) && has(/^own begins long/))
+    await until('both tasks run', () => has(/^all begins long/) && has(/^own begins long/))
     const [worker = 0] = workersOf(daemon, own)
     daemon.child.kill('SIGTERM')
-    await until('its mercy is over', () => !isAlive(worker))
+    await until('the mercy of the spool is over', () => !isAlive(worker))
     assert.equal(workersOf(daemon, spool).length, 1)
     writeFileSync(gate, '')
     assert.equal(await daemon.code(), 0)
@@ -149,7 +152,7 @@ describe('a spool with options of its own', () => {
     assert.deepEqual([leftIn(spool), leftIn(own)], [[], ['long']])
   })
 
-  it('gets what a reload changes, and the other keeps what it has', async () => {
+  it('gets what a reload changes, while the other spool keeps its number of processes', async () => {
     const { daemon, spool, own, put, has, change } = await startTwo('processes=1', { 'spooler-processes': 2 })
     await until(
       'the processes run',
@@ -159,22 +162,22 @@ describe('a spool with options of its own', () => {
     daemon.child.kill('SIGHUP')
     await daemon.waitFor('the spoolers are reloaded')
     await until(
-      'there are three',
+      'the spool has three workers',
       () => workersOf(daemon, own).length === 3 && workersOf(daemon, spool).length === 2,
     )
     put(own, 'bad', { fail: '1' })
-    await until('it is buried', () => existsSync(join(own, '.spoold/dead/bad')))
+    await until('the task is buried', () => existsSync(join(own, '.spoold/dead/bad')))
     change('processes=many')
     daemon.child.kill('SIGHUP')
     await daemon.waitFor(
       /the reload is rejected.*app\.ini:5: error: spooler2: processes: expected a whole number/s,
     )
     put(own, 'good')
-    await until('it goes on', () => has('own ends good'))
+    await until('the next task has run', () => has('own ends good'))
     assert.deepEqual([workersOf(daemon, own).length, workersOf(daemon, spool).length], [3, 2])
   })
 
-  it('is a destination as any other: by name, and the default if it is first', async () => {
+  it('is a destination by name, and the default one for enqueue if it is first in the ini', async () => {
     const { daemon, spool, own, has, directory } = await startTwo('', { socket: ':0' })
     const enqueue = (...args: string[]) => spoold(['enqueue', ...args], { cwd: directory })
     const address = /uwsgi socket 0 bound to TCP address (\S+)/.exec(daemon.output)?.[1] ?? ''
@@ -183,7 +186,7 @@ describe('a spool with options of its own', () => {
     assert.equal((await enqueue('--ini', daemon.iniFile, `spooler=${own}`, 'n=named')).code, 0)
     assert.equal((await enqueue('--ini', daemon.iniFile, 'n=default')).code, 0)
     await until(
-      'they have run',
+      'the tasks have run',
       () => has('own ends net') && has('own ends named') && has('all ends default'),
     )
     const text = readFileSync(daemon.iniFile, 'utf8')
@@ -193,10 +196,10 @@ describe('a spool with options of its own', () => {
       text.replace(`spooler = ${spool}`, '').replace(/^spooler2 .*$/m, `$&\nspooler = ${spool}`),
     )
     assert.equal((await enqueue('--ini', first, 'n=first')).code, 0)
-    await until('it has run', () => has('own ends first'))
+    await until('the task has run', () => has('own ends first'))
   })
 
-  it('loads Python code that enqueues, each spool its own, and finds @spool', {
+  it('loads Python code of its own, which may enqueue and use @spool', {
     skip: skipUnless('python3'),
   }, async () => {
     const directory = dirname(spoolDirectory())
@@ -227,7 +230,7 @@ uwsgi.spooler = spooler
       isAside: true,
       ini: { python: PYTHON, spooler2: ini },
     })
-    await until('both have run', () => daemon.journal().length === 2)
+    await until('both tasks have run', () => daemon.journal().length === 2)
     assert.deepEqual(daemon.journal().sort(), ['a runs a', 'b runs b'])
   })
 })
@@ -236,7 +239,7 @@ describe('a spool that spooler names twice', () => {
   it('has twice the processes, as in uWSGI', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({ spool, ini: { spooler: [spool, `${spool}/.`] } })
-    await until('it has both', () => daemon.workers().length === 2)
+    await until('the spool has both workers', () => daemon.workers().length === 2)
     assert.equal(daemon.output.split(`spawned the uWSGI spooler on dir ${spool} with pid`).length - 1, 2)
   })
 })

@@ -26,7 +26,7 @@ async function stop(daemon: Daemon): Promise<void> {
 }
 
 describe('a periodic task', { concurrency: 3 }, () => {
-  it('runs again and again, once however many processes know it, as a named task like any other', async () => {
+  it('runs again and again as a named task, once in a period however many processes know it', async () => {
     const daemon = await start(
       tick(
         '{ periodicity: 1 }',
@@ -41,10 +41,10 @@ describe('a periodic task', { concurrency: 3 }, () => {
     for (const [i, { at }] of ran.slice(1).entries()) assert.ok(at - ran[i].at > 900, `${at - ran[i].at} ms`)
   })
 
-  it('is in the snapshot, with the time of its next run', async () => {
+  it('is in the status with the time of its next run', async () => {
     const spool = spoolDirectory()
     await start(`${tick(`{ cron: '0 3 * * *', timeZone: 'Europe/Paris' }`)}`, { spool })
-    const found = await until('it is known when', async () => {
+    const found = await until('the time of the next run is known', async () => {
       const { stdout } = await spoold(['status', '--json', spool])
       const [schedule] = JSON.parse(stdout).spools[0].schedules
       return typeof schedule?.nextAtMs === 'number' ? schedule : undefined
@@ -55,10 +55,10 @@ describe('a periodic task', { concurrency: 3 }, () => {
     assert.equal(new Date(found.nextAtMs).toLocaleTimeString('fr', { timeZone: 'Europe/Paris' }), '03:00:00')
   })
 
-  it('goes on over a restart: a missed time is made up for once', async () => {
+  it('keeps its period across a restart', async () => {
     const spool = spoolDirectory()
     const first = await start(tick('{ periodicity: 2 }'), { spool })
-    await until('it is known', () => statesIn(spool).length > 0)
+    await until('the task is known', () => statesIn(spool).length > 0)
     await stop(first)
     const second = await start(tick('{ periodicity: 2 }'), { spool })
     await ticked(second, 2)
@@ -66,13 +66,13 @@ describe('a periodic task', { concurrency: 3 }, () => {
     assert.ok(two - one > 1900, `${two - one} ms`)
   })
 
-  it('is left to a daemon that is not draining', async () => {
+  it('is not stored by a daemon that drains', async () => {
     const spool = spoolDirectory()
     const first = await start(tick('{ periodicity: 1 }'), { spool })
     await ticked(first, 1)
     await stop(first)
     const before = ticks(first).length
-    await until('it is due', () => Date.now() > Number(ticks(first).at(-1)?.slice(5)) + 1200)
+    await until('the task is due', () => Date.now() > Number(ticks(first).at(-1)?.slice(5)) + 1200)
     drop(spool, taskName(), packet({ task: 'slow', args: '[]' }))
     const handler = `${tick('{ periodicity: 1 }')}
       tasks.task('slow', () => new Promise(resolve => setTimeout(resolve, 3000)).then(() => JOURNAL('slow')))`
@@ -82,7 +82,7 @@ describe('a periodic task', { concurrency: 3 }, () => {
     assert.equal(ticks(drain).length, before)
   })
 
-  it('waits once while the spool is paused, and runs when that ends', async () => {
+  it('is stored once while the spool is paused, and runs when the pause ends', async () => {
     const spool = spoolDirectory()
     const daemon = await start(tick('{ periodicity: 1, overlap: true }'), { spool })
     await spoold(['pause', spool])
@@ -93,14 +93,14 @@ describe('a periodic task', { concurrency: 3 }, () => {
     await ticked(daemon, before + 1)
   })
 
-  it('wakes a spool without processes', async () => {
+  it('wakes a cheap spool that has no worker', async () => {
     const daemon = await start(tick('{ periodicity: 2 }'), {
       ini: { 'spooler-cheap': true, 'spooler-idle': 1 },
     })
     await ticked(daemon, 2)
   })
 
-  it('does not overlap with its last run, unless it may', async () => {
+  it('does not overlap with its last run, unless it has overlap: true', async () => {
     const spool = spoolDirectory()
     const release = join(dirname(spool), 'release')
     const body = `JOURNAL('tick')
@@ -142,7 +142,7 @@ describe('a periodic task', { concurrency: 3 }, () => {
     )
     await ticked(daemon, 2)
     await until(
-      'two of the default queue',
+      'the task of the default queue has run twice',
       () => daemon.journal().filter(line => line === 'tuck').length >= 2,
     )
     assert.deepEqual([statesIn(spool).length, statesIn(mail).length], [1, 1])
@@ -152,7 +152,7 @@ describe('a periodic task', { concurrency: 3 }, () => {
   it('with damaged state is reported, and starts anew', async () => {
     const spool = spoolDirectory()
     const first = await start(tick('{ periodicity: 3600 }'), { spool })
-    const [file = ''] = await until('it is known', () =>
+    const [file = ''] = await until('the task is known', () =>
       statesIn(spool).length > 0 ? statesIn(spool) : undefined,
     )
     await stop(first)
@@ -162,14 +162,14 @@ describe('a periodic task', { concurrency: 3 }, () => {
     assert.match(fsck.stdout, /periodic-broken/)
     const second = await start(tick('{ periodicity: 3600 }'), { spool })
     await second.waitFor(/what is remembered of the periodic task tick is damaged: it starts anew/)
-    await until('it is known again', () => statesIn(spool).some(name => name.endsWith('.100')))
+    await until('the task is known again', () => statesIn(spool).some(name => name.endsWith('.100')))
     await until(
       'fsck agrees',
       async () => !(await spoold(['fsck', spool])).stdout.includes('periodic-broken'),
     )
   })
 
-  it('is tried again, with one line in the log, while the state cannot be written', async () => {
+  it('is logged as not scheduled, to be tried again, while its state cannot be written', async () => {
     const spool = spoolDirectory()
     mkdirSync(join(spool, '.spoold'), { mode: 0o700 })
     writeFileSync(join(spool, '.spoold/periodic'), '')
@@ -179,7 +179,7 @@ describe('a periodic task', { concurrency: 3 }, () => {
 })
 
 describe('several daemons with a periodic task', { concurrency: 2 }, () => {
-  it('that are killed all the time store it once in a period, and miss one at a kill at most', async () => {
+  it('that are killed all the time store it once in a period, and miss at most one at a kill', async () => {
     const spool = spoolDirectory()
     const handler = tick('{ periodicity: 1 }', `JOURNAL('tick ' + Date.now() + ' ' + currentTask().id)`)
     const daemons = await Promise.all([1, 2, 3].map(() => start(handler, { spool, isGroup: true })))
@@ -189,7 +189,7 @@ describe('several daemons with a periodic task', { concurrency: 2 }, () => {
       const i = kills % daemons.length
       const daemon = daemons[i]
       const seen = ticks(daemon as Daemon).length
-      await until('it ticks', () => ticks(daemon as Daemon).length > seen)
+      await until('the task has run', () => ticks(daemon as Daemon).length > seen)
       process.kill(-(daemon?.child.pid ?? 0), 'SIGKILL')
       await daemon?.exited
       kills++
@@ -198,7 +198,7 @@ describe('several daemons with a periodic task', { concurrency: 2 }, () => {
     const ran = readJournal(dirname(spool)).filter(line => line.startsWith('tick'))
     const seconds = (Date.now() - since) / 1000
     assert.ok(ran.length >= seconds * 0.8 - kills, `${ran.length} runs in ${seconds} s with ${kills} kills`)
-    // by when they were stored, which is in the names of files that are gone: a run may begin late
+    // Tasks are stored once a second by the times in their names, but these files are gone, and a run may begin late.
     assert.ok(ran.length <= seconds + 1, `${ran.length} runs in ${seconds} s`)
     assert.equal(new Set(ran.map(line => line.split(' ')[2])).size, ran.length)
   })

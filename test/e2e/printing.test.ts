@@ -17,7 +17,7 @@ async function logOf(handler: string, ini: Record<string, string | number>, name
   const daemon = await startDaemon({ spool, handler, ini: { logto: log, ...ini }, isUnready: true })
   const isToldOf = () => readFileSync(log, 'utf8').split(' done with task ').length > names.length
   await until(
-    'all are done',
+    'all tasks are done',
     () => existsSync(log) && leftIn(spool).length === 0 && isToldOf(),
     Math.max(60_000, TASKS * 40),
   )
@@ -28,8 +28,8 @@ async function logOf(handler: string, ini: Record<string, string | number>, name
 
 const names = Array.from({ length: TASKS }, (_, i) => `t${i}`)
 
-describe('what a JavaScript handler prints', () => {
-  it('stands whole between the lines of its task, whatever way it is written', async () => {
+describe('the output of a JavaScript handler', () => {
+  it('is logged whole between the lines of its task, whatever way it is written', async () => {
     const handler = `
       import fs from 'node:fs'
       export default async (env, task) => {
@@ -48,7 +48,7 @@ describe('what a JavaScript handler prints', () => {
       assert.deepEqual(lines, ['log', 'error', 'in two pieces', 'descriptor', 'no newline'], name)
   })
 
-  it('is also what processes print that it starts with its own output', async () => {
+  it('includes what processes print that the handler starts with its own streams', async () => {
     const handler = `
       import { execFileSync, fork, spawn, spawnSync } from 'node:child_process'
       import { once } from 'node:events'
@@ -82,7 +82,7 @@ describe('what a JavaScript handler prints', () => {
     for (const [name, found] of printed) assert.deepEqual(found.sort(), lines.sort(), name)
   })
 
-  it('is in the order in which such a process wrote it, however much it is', async () => {
+  it('is in the order in which such a process wrote it, however much there is', async () => {
     const handler = `
       import { spawn } from 'node:child_process'
       import { once } from 'node:events'
@@ -100,7 +100,7 @@ describe('what a JavaScript handler prints', () => {
     }
   })
 
-  it('has the name of its task where several run at a time', async () => {
+  it('is logged with the name of its task where several run at a time', async () => {
     const handler = `
       export default async (env, task) => {
         console.log('one')
@@ -118,7 +118,7 @@ describe('what a JavaScript handler prints', () => {
       )
   })
 
-  it('is its last words, when it takes its process with it', async () => {
+  it('includes the last words of a handler that kills its process', async () => {
     const spool = spoolDirectory()
     const handler = `export default (env, task) => { process.stdout.write('last words of ' + task.name); process.kill(process.pid, 'SIGKILL'); for (;;); }`
     const daemon = await startDaemon({ spool, handler, ini: { 'spooler-max-crashes': 1 } })
@@ -126,7 +126,7 @@ describe('what a JavaScript handler prints', () => {
     await daemon.waitFor(/managing request a \.\.\.\nlast words of a\n.* was killed by SIGKILL/)
   })
 
-  it('costs its process nothing, however much it is at once', async () => {
+  it('does not end its process, however much there is at once', async () => {
     const spool = spoolDirectory()
     const handler = `export default (env, task) => {
       JOURNAL(task.name + ' in ' + process.pid)
@@ -138,7 +138,7 @@ describe('what a JavaScript handler prints', () => {
     const daemon = await startDaemon({ spool, handler })
     const [pid] = daemon.workers()
     for (const name of ['a', 'b']) drop(spool, name)
-    await until('both are done', () => leftIn(spool).length === 0)
+    await until('both tasks are done', () => leftIn(spool).length === 0)
     assert.deepEqual(daemon.journal().sort(), [`a in ${pid}`, `b in ${pid}`])
   })
 
@@ -158,7 +158,7 @@ describe('what a JavaScript handler prints', () => {
     )
   })
 
-  it('is in a JSON log an object a line, with its stream and its task, what is printed while it is loaded too', async () => {
+  it('is one object a line in a JSON log, with stream and task, and includes what is printed during the load', async () => {
     const handler = `
       console.error('loading')
       export default (env, task) => { console.log('plain {'); process.stdout.write('no newline'); return task.SPOOL_OK }`

@@ -5,7 +5,7 @@ import { drop, leftIn, packet } from '../helpers/files.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
-/** Some begin while somebody listens, and end while nobody does, or somebody does again. */
+/** Tasks that begin while a listener is there, and end while none is there, or again one. */
 const TASKS = `
 import { setImmediate as turn } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
@@ -36,13 +36,13 @@ tasks.task('looks', async () => {
 `
 
 describe('the events of a worker', () => {
-  it('keep nothing of tasks that end while nobody listens, and tell the end of one that was heard to begin', async () => {
+  it('keep nothing of tasks that end without a listener, and tell the end of a task that was heard to begin', async () => {
     const spool = spoolDirectory()
     const names = ['listens', 'runs', 'listens', 'runs', 'listens', 'runs', 'listens', 'returns', 'looks']
     for (const [i, task] of names.entries())
       drop(spool, `uwsgi_spoolfile_on_${i}`, packet({ task, args: JSON.stringify([{ of: i }]) }))
     const daemon = await startDaemon({ spool, handler: TASKS, ini: { 'spooler-ordered': true } })
-    await until('all have run', () => leftIn(spool).length === 0)
+    await until('all tasks have run', () => leftIn(spool).length === 0)
     assert.deepEqual(daemon.journal(), ['finished returns', 'kept 0 of 4'])
   })
 })

@@ -14,7 +14,7 @@ import { spoolDirectory } from '../helpers/workspace.js'
 const MB = 1024 * 1024
 const SOFT = 350 * MB
 
-/** A task ends when it may; when it is told to, it eats more than the limits allow; the first one to `die` kills its process once. */
+/** A task ends at the file `release`, and eats more than the limits allow when told to; the first `die` kills its process. */
 const HANDLER = `
 import { existsSync, writeFileSync } from 'node:fs'
 import { setTimeout } from 'node:timers/promises'
@@ -33,7 +33,7 @@ export default async ({ die }, task) => {
   return task.SPOOL_OK
 }`
 
-/** Two of three processes, by hand only, and what eats is over both limits. */
+/** Starts two of three processes, scaled only by hand; what one of them eats is over both limits. */
 async function start(ini: Ini = {}) {
   const spool = spoolDirectory()
   const daemon = await startDaemon({
@@ -45,26 +45,26 @@ async function start(ini: Ini = {}) {
       ...{ 'spooler-quiet': true, 'spooler-frequency': 1000, ...ini },
     },
   })
-  await until('two are ready', async () => (await ready(spool)) === 2)
+  await until('two workers are ready', async () => (await ready(spool)) === 2)
   const write = (name: string) => writeFileSync(join(dirname(spool), name), '')
   return { spool, daemon, write }
 }
 
 const scale = (spool: string, to: number) => askDaemon(controlOf(spool), 'scale', { spool, to: String(to) })
 
-/** These processes have too much memory, but the limits see none of it. */
+/** Makes these processes take too much memory, and checks that the limits see none of it. */
 async function eatUnseen(daemon: Daemon, pids: readonly number[], write: (name: string) => void) {
   for (const pid of pids) write(`eat ${pid}`)
-  await until('they have eaten', () => pids.every(pid => treeMemoryOf(pid).rssBytes > SOFT + MB))
+  await until('the processes have eaten', () => pids.every(pid => treeMemoryOf(pid).rssBytes > SOFT + MB))
   await until('many checks have passed', checks(20))
   assert.doesNotMatch(daemon.output, /memory limit exceeded/)
 }
 
-describe('no limit counts', () => {
-  it('both generations of a reload: not the maximum, nor those of memory', async () => {
+describe('the limits of processes and memory', () => {
+  it('do not count the old generation of a reload', async () => {
     const { spool, daemon, write } = await start()
     put(spool, 2)
-    await until('both are busy', () => lines(daemon, 'start').length === 2)
+    await until('both workers are busy', () => lines(daemon, 'start').length === 2)
     const old = daemon.workers()
     daemon.child.kill('SIGHUP')
     await daemon.waitFor('reloaded')
@@ -72,34 +72,36 @@ describe('no limit counts', () => {
     assert.deepEqual(scaledTo(daemon), [])
     await eatUnseen(daemon, old, write)
     await scale(spool, 3)
-    await until('three are ready', async () => (await ready(spool)) === 3)
+    await until('three workers are ready', async () => (await ready(spool)) === 3)
     assert.equal((await processesOf(spool)).present, 3)
     assert.equal(daemon.workers().length, 5)
     await assert.rejects(scale(spool, 4), /expected 1 to 3 processes, got 4/)
     write('release')
-    await until('the old ones are gone', () => daemon.workers().length === 3)
+    await until('the old workers are gone', () => daemon.workers().length === 3)
     assert.ok(!daemon.workers().some(pid => old.includes(pid)))
     await stop(daemon)
   })
 
-  it('the process that runs what has to run alone', async () => {
+  it('do not count the process that runs a suspect alone', async () => {
     const { spool, daemon, write } = await start({ 'spooler-concurrency': 2 })
     put(spool, 3)
-    await until('one process has two', () => lines(daemon, 'start').length === 3)
-    put(spool, 1, { die: 'once' }) // now both have two: it takes one with it, and one of these runs alone next
-    const alone = await until('one of them runs alone', async () => {
+    await until('one process has two tasks', () => lines(daemon, 'start').length === 3)
+    put(spool, 1, { die: 'once' }) // now both have two tasks: the killer ends one more, and one of these two runs alone next
+    const alone = await until('one of the suspects has a worker to run alone', async () => {
       const { workers } = await processesOf(spool)
       return workers.find(({ isLone, state }) => isLone && state === 'ready')?.pid
     })
-    await until('it runs', () => lines(daemon, 'start').some(([, pid]) => Number(pid) === alone))
+    await until('the suspect runs alone', () =>
+      lines(daemon, 'start').some(([, pid]) => Number(pid) === alone),
+    )
     await until('two others are ready', async () => (await processesOf(spool)).present === 2)
     await eatUnseen(daemon, [alone], write)
     await scale(spool, 3)
-    await until('there are three beside it', () => daemon.workers().length === 4)
+    await until('three workers are there beside the lone one', () => daemon.workers().length === 4)
     const { present, wanted } = await processesOf(spool)
     assert.deepEqual([present, wanted], [3, 3])
     write('release')
-    await until('it has run', () => leftIn(spool).length === 0)
+    await until('all tasks have run', () => leftIn(spool).length === 0)
     await stop(daemon)
   })
 })

@@ -21,24 +21,24 @@ describe('spoold scale', () => {
       scaled.stdout,
       new RegExp(`: process ${daemon.pid}: 3 processes, 3 present \\(by hand, until auto\\)\\n$`),
     )
-    await until('they are ready', async () => (await ready(spool)) === 3)
+    await until('the three processes are ready', async () => (await ready(spool)) === 3)
     await until('many checks have passed', checks(15))
     assert.equal(await present(spool), 3)
     assert.equal((await spoold(['scale', spool, '-1'])).code, 0)
-    await until('there are two', () => daemon.workers().length === 2)
+    await until('the spool has two processes', () => daemon.workers().length === 2)
     assert.equal((await spoold(['scale', '--ini', daemon.iniFile, '+2'])).code, 0)
-    await until('there are four', () => daemon.workers().length === 4)
+    await until('the spool has four processes', () => daemon.workers().length === 4)
     const { size } = await processesOf(spool)
     assert.deepEqual([size.isByHand, size.algorithm, size.reason], [true, 'spare', 'by hand'])
     const status = await spoold(['status', spool])
     assert.match(status.stdout, /workers +4 of 4, by hand, 1 to 4/)
     assert.equal((await spoold(['scale', spool, 'auto'])).code, 0)
-    await until('there is one', () => daemon.workers().length === 1)
+    await until('the spool has one process', () => daemon.workers().length === 1)
     assert.equal((await processesOf(spool)).size.isByHand, false)
     await stop(daemon)
   })
 
-  it('refuses what is out of range, what is no number, and a spool without a daemon', async () => {
+  it('refuses a number out of range, a wish that is no number, and a spool without a daemon', async () => {
     const spool = spoolDirectory()
     const daemon = await startScaled(spool, { cheaper: 1, workers: 4 })
     for (const [wish, expected] of [
@@ -60,7 +60,7 @@ describe('spoold scale', () => {
     await stop(daemon)
   })
 
-  it('lets one go that still loads, and says so', async () => {
+  it('lets a process go that is still loading, and says so', async () => {
     const spool = spoolDirectory()
     const gate = join(dirname(spool), 'hang')
     const daemon = await startDaemon({
@@ -76,9 +76,9 @@ describe('spoold scale', () => {
     writeFileSync(gate, '')
     const [first] = daemon.workers()
     assert.equal((await spoold(['scale', spool, '2'])).code, 0)
-    const loading = await until('one loads', () => daemon.workers().find(pid => pid !== first))
+    const loading = await until('one process loads', () => daemon.workers().find(pid => pid !== first))
     assert.equal((await spoold(['scale', spool, '1'])).code, 0)
-    await until('it is gone', () => daemon.workers().length === 1)
+    await until('the loading process is gone', () => daemon.workers().length === 1)
     const line = daemon.output.split('\n').find(each => each.includes('"worker-cheaped"'))
     const { msg, worker } = JSON.parse(line ?? '{}')
     assert.deepEqual([msg, worker], [`[spooler ${spool} pid: ${loading}] cheaped while it loaded`, loading])
@@ -89,15 +89,18 @@ describe('spoold scale', () => {
     assert.equal(JSON.parse(stdout.split('\n', 1)[0] ?? '').tasks, 1, 'the simulation reads past such lines')
   })
 
-  it('survives a reload, which has another maximum', async () => {
+  it('keeps the number set by hand over a reload, within the new maximum', async () => {
     const spool = spoolDirectory()
     const daemon = await startScaled(spool, { cheaper: 1, workers: 4 })
     assert.equal((await spoold(['scale', spool, '4'])).code, 0)
-    await until('four are ready', async () => (await ready(spool)) === 4)
+    await until('four processes are ready', async () => (await ready(spool)) === 4)
     execFileSync('sed', ['-i', 's/^workers = 4/workers = 3/', daemon.iniFile])
     daemon.child.kill('SIGHUP')
     await daemon.waitFor('reloaded')
-    await until('there are three', async () => daemon.workers().length === 3 && (await present(spool)) === 3)
+    await until(
+      'the spool has three processes',
+      async () => daemon.workers().length === 3 && (await present(spool)) === 3,
+    )
     const { size } = await processesOf(spool)
     assert.deepEqual([size.isByHand, size.maximum], [true, 3])
     await stop(daemon)
@@ -105,7 +108,7 @@ describe('spoold scale', () => {
 })
 
 describe('+, - and C of the master FIFO', { skip: skipUnless('mkfifo') }, () => {
-  it('add a process, take an idle one, and let all go until there is a task', async () => {
+  it('add a process, let an idle one go, and let all go until there is a task', async () => {
     const spool = spoolDirectory()
     const fifo = join(dirname(spool), 'fifo')
     const daemon = await startScaled(spool, {
@@ -115,18 +118,18 @@ describe('+, - and C of the master FIFO', { skip: skipUnless('mkfifo') }, () => 
       'master-fifo': fifo,
     })
     writeFileSync(fifo, '+')
-    await until('there are two', async () => (await ready(spool)) === 2)
+    await until('the spool has two processes', async () => (await ready(spool)) === 2)
     writeFileSync(fifo, '++++')
-    await until('there are four', async () => (await ready(spool)) === 4)
-    await until('there are no more', checks(10)) // what is asked for between two checks is one sum: the last + is no part of it
+    await until('the spool has four processes', async () => (await ready(spool)) === 4)
+    await until('the spool has no more processes', checks(10)) // letters that arrive between two checks are one sum: the last + is no part of it
     assert.deepEqual(scaledTo(daemon).at(-1), [3, 4])
     writeFileSync(fifo, '-')
-    await until('there are three', () => daemon.workers().length === 3)
+    await until('the spool has three processes', () => daemon.workers().length === 3)
     writeFileSync(fifo, 'C')
-    await until('there is none', () => daemon.workers().length === 0)
+    await until('the spool has no process', () => daemon.workers().length === 0)
     await daemon.waitFor(/cheaping spooler /)
     put(spool, 3)
-    await until('they have run', () => leftIn(spool).length === 0)
+    await until('the tasks have run', () => leftIn(spool).length === 0)
     assert.equal(await present(spool), 1)
     assert.doesNotMatch(daemon.output, /OOOPS|ignored/)
     await stop(daemon)

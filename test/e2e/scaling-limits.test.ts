@@ -23,7 +23,7 @@ import { startHost } from '../hosts/host-daemon.js'
 const MB = 1024 * 1024
 const pids = (daemon: Daemon) => lines(daemon, 'start').map(([, pid]) => Number(pid))
 
-/** The handler of the tests in Python: a task eats `mb` that it keeps, and then sleeps for `ms`. */
+/** The handler of the tests in Python: a task keeps `mb` of memory, and then sleeps for `ms`. */
 const PYTHON_HANDLER = `
 eaten = []
 def spooler(env):
@@ -49,21 +49,21 @@ const rssOf = (daemon: Daemon) => daemon.workers().reduce((sum, pid) => sum + tr
 
 describe('the memory of all processes', () => {
   for (const { language, start, skip } of HOSTS)
-    it(`at the hard limit sends idle ones home, one per check, while there is too much: ${language}`, {
+    it(`over the hard limit lets idle processes go, one per check, until there is less: ${language}`, {
       skip,
     }, async () => {
       const spool = spoolDirectory()
       const limits = { 'cheaper-rss-limit-soft': 700 * MB, 'cheaper-rss-limit-hard': 800 * MB }
-      const many = { cheaper: 1, workers: 4, 'cheaper-initial': 3, 'cheaper-algo': 'manual' } // the limit alone acts
+      const many = { cheaper: 1, workers: 4, 'cheaper-initial': 3, 'cheaper-algo': 'manual' } // only the limit acts
       const daemon = await start(spool, { ...many, ...limits })
-      await until('three are ready', async () => (await ready(spool)) === 3)
+      await until('three processes are ready', async () => (await ready(spool)) === 3)
       assert.ok(rssOf(daemon) < 700 * MB)
       const names = put(spool, 3, { mb: '250', ms: '1500' })
-      await until('each has one', () => lines(daemon, 'start').length === 3)
+      await until('each process has a task', () => lines(daemon, 'start').length === 3)
       const eaters = daemon.workers()
       await daemon.waitFor(/cheaper hard rss memory limit exceeded, cheap one of 3 workers/)
-      await until('one is gone', () => daemon.workers().length < 3)
-      await until('all have run', () => leftIn(spool).length === 0)
+      await until('one process is gone', () => daemon.workers().length < 3)
+      await until('all tasks have run', () => leftIn(spool).length === 0)
       await until('many checks have passed', checks(20))
       assertWhole(daemon, names)
       assert.ok(daemon.workers().length === 1 || rssOf(daemon) < 800 * MB)
@@ -74,7 +74,7 @@ describe('the memory of all processes', () => {
       await stop(daemon)
     })
 
-  it('keeps the minimum, however much one has on its own', async () => {
+  it('over the hard limit keeps the minimum of processes, however much one has on its own', async () => {
     const spool = spoolDirectory()
     const limits = { 'cheaper-rss-limit-soft': MB, 'cheaper-rss-limit-hard': 2 * MB }
     const daemon = await startScaled(spool, {
@@ -84,21 +84,21 @@ describe('the memory of all processes', () => {
       'cheaper-algo': 'manual',
       ...limits,
     })
-    await until('two are left', () => daemon.workers().length === 2)
+    await until('two processes are left', () => daemon.workers().length === 2)
     await until('many checks have passed', checks(20))
     assert.ok(scaledTo(daemon).every(([, to = 0]) => to >= 2))
     assert.equal(daemon.workers().length, 2)
     await stop(daemon)
   })
 
-  it('at the soft limit lets no more come', async () => {
+  it('over the soft limit lets no process be added', async () => {
     const spool = spoolDirectory()
     const daemon = await startScaled(spool, {
       ...{ cheaper: 1, workers: 4, 'cheaper-algo': 'backlog', 'cheaper-overload': 1 },
       'cheaper-rss-limit-soft': MB,
     })
     put(spool, 60, { ms: '20' })
-    await until('they have run', () => leftIn(spool).length === 0)
+    await until('the tasks have run', () => leftIn(spool).length === 0)
     assert.deepEqual(scaledTo(daemon), [])
     await stop(daemon)
   })
@@ -106,48 +106,51 @@ describe('the memory of all processes', () => {
 
 describe('the memory of one process', () => {
   for (const { language, start, skip } of HOSTS)
-    it(`over reload-on-rss replaces it after the task that took it, and only then: ${language}`, {
+    it(`over reload-on-rss replaces the process after the task that took the memory, and not before: ${language}`, {
       skip,
     }, async () => {
       const spool = spoolDirectory()
       const daemon = await start(spool, { 'reload-on-rss': 250, 'min-worker-lifetime': 0 })
       put(spool, 5)
-      await until('they have run', () => leftIn(spool).length === 0)
+      await until('the tasks have run', () => leftIn(spool).length === 0)
       const [before] = daemon.workers()
       assert.equal(new Set(pids(daemon)).size, 1)
       put(spool, 1, { mb: '300', ms: '1000' })
-      await until('it runs', () => lines(daemon, 'start').length === 6)
-      await until('it has eaten', () => rssOf(daemon) > 300 * MB)
+      await until('the task runs', () => lines(daemon, 'start').length === 6)
+      await until('the task has eaten', () => rssOf(daemon) > 300 * MB)
       assert.deepEqual(daemon.workers(), [before])
       await daemon.waitFor(/\] reload-on-rss limit reached \(\d+ >= 262144000\) recycling \.\.\./)
-      await until('another is there', () => daemon.workers().length === 1 && daemon.workers()[0] !== before)
+      await until(
+        'another process is there',
+        () => daemon.workers().length === 1 && daemon.workers()[0] !== before,
+      )
       assert.equal(lines(daemon, 'end').length, 6)
       put(spool, 1)
-      await until('it has run', () => lines(daemon, 'end').length === 7)
+      await until('the next task has run', () => lines(daemon, 'end').length === 7)
       assert.equal(new Set(pids(daemon)).size, 2)
       assert.notEqual(pids(daemon).at(-1), pids(daemon)[0])
       assert.doesNotMatch(daemon.output, /OOOPS|process(es)?, not/)
       await stop(daemon)
     })
 
-  it('of a young one is left alone', async () => {
+  it('over reload-on-rss leaves a process alone that is younger than min-worker-lifetime', async () => {
     const spool = spoolDirectory()
     const daemon = await startScaled(spool, { 'reload-on-rss': 1, 'min-worker-lifetime': 1000 })
     put(spool, 5)
-    await until('they have run', () => lines(daemon, 'end').length === 5)
+    await until('the tasks have run', () => lines(daemon, 'end').length === 5)
     assert.equal(new Set(pids(daemon)).size, 1)
     assert.doesNotMatch(daemon.output, /recycling/)
     await stop(daemon)
   })
 
-  it('over evil-reload-on-rss kills it in its task, which counts as crashed', async () => {
+  it('over evil-reload-on-rss kills the process in its task, which counts as crashed', async () => {
     const spool = spoolDirectory()
     const daemon = await startScaled(spool, { 'evil-reload-on-rss': 250, 'spooler-max-crashes': 1 })
     put(spool, 1, { mb: '300', ms: '60000' })
     await daemon.waitFor(/\*\*\* EVIL RELOAD ON WORKER 1 RSS: \d+ \(pid: \d+\) \*\*\*/)
     await daemon.waitFor('its process had more memory than evil-reload-on-rss allows')
     put(spool, 1)
-    await until('another runs the next', () => lines(daemon, 'end').length === 1)
+    await until('another process runs the next task', () => lines(daemon, 'end').length === 1)
     assert.equal(new Set(pids(daemon)).size, 2)
     await stop(daemon)
   })
@@ -156,7 +159,7 @@ describe('the memory of one process', () => {
     ['evil-reload-on-as', /\*\*\* EVIL RELOAD ON WORKER 1 ADDRESS SPACE: \d+ \(pid: \d+\) \*\*\*/],
     ['reload-on-as', /reload-on-as limit reached \(\d+ >= \d+\) recycling \.\.\./],
   ] as const)
-    it(`over ${option} is its address space, which need not be resident`, async () => {
+    it(`counts as address space for ${option}, even if it is not resident`, async () => {
       const spool = spoolDirectory()
       const handler = `
         const kept = []
@@ -169,24 +172,24 @@ describe('the memory of one process', () => {
       const quick = { 'check-interval': 0.05, 'min-worker-lifetime': 0, 'spooler-max-crashes': 1 }
       const daemon = await startDaemon({ spool, handler, ini: quick })
       put(spool, 1, { ms: '0' })
-      await until('it has run', () => leftIn(spool).length === 0)
+      await until('the task has run', () => leftIn(spool).length === 0)
       const { vszBytes, rssBytes } = treeMemoryOf(daemon.workers()[0] ?? 0)
       assert.ok(rssBytes < vszBytes)
       await stop(daemon)
 
       const limited = await startDaemon({ spool, handler, ini: { ...quick, [option]: vszBytes / MB + 1024 } })
       put(spool, 5, { ms: '0' })
-      await until('they have run', () => leftIn(spool).length === 0)
+      await until('the tasks have run', () => leftIn(spool).length === 0)
       assert.doesNotMatch(limited.output, said)
       put(spool, 1, { gb: '2', ms: option === 'reload-on-as' ? '0' : '60000' })
       await limited.waitFor(said)
       put(spool, 1, { ms: '0' })
-      await until('another runs the next', () => lines(limited, 'start').length === 8)
-      assert.equal(new Set(pids(limited)).size, 3) // one of the first daemon
+      await until('another process runs the next task', () => lines(limited, 'start').length === 8)
+      assert.equal(new Set(pids(limited)).size, 3) // one of the first daemon, two of this one
       await stop(limited)
     })
 
-  it('has that of its programs in it', async () => {
+  it('includes the memory of the child processes', async () => {
     const spool = spoolDirectory()
     const daemon = await startScaled(spool, {})
     const [worker = 0] = daemon.workers()
@@ -198,7 +201,7 @@ describe('the memory of one process', () => {
 })
 
 describe('max-worker-lifetime', () => {
-  it('replaces each in turn after what it runs, and the number stays', async () => {
+  it('replaces each process in turn after its task, and keeps their number', async () => {
     const spool = spoolDirectory()
     const daemon = await startScaled(spool, {
       'spooler-processes': 2,
@@ -206,17 +209,17 @@ describe('max-worker-lifetime', () => {
       'max-worker-lifetime-delta': 2,
       'min-worker-lifetime': 0,
     })
-    await until('both are ready', async () => (await ready(spool)) === 2)
+    await until('both processes are ready', async () => (await ready(spool)) === 2)
     const first = daemon.workers()
     put(spool, 1, { ms: '2500' })
-    await until('it runs', () => lines(daemon, 'start').length === 1)
+    await until('the task runs', () => lines(daemon, 'start').length === 1)
     await daemon.waitFor(/worker 1 lifetime reached, it was running for \d+ second\(s\)/)
     await daemon.waitFor(/worker 2 lifetime reached, it was running for ([3-9]|\d\d) second\(s\)/)
-    await until('it has ended', () => leftIn(spool).length === 0)
-    await until('others are there', () => !daemon.workers().some(pid => first.includes(pid)))
+    await until('the task has ended', () => leftIn(spool).length === 0)
+    await until('two other processes are there', () => !daemon.workers().some(pid => first.includes(pid)))
     assert.equal(lines(daemon, 'start').length, 1)
     assert.doesNotMatch(daemon.output, /OOOPS|NO MERCY|process(es)?, not/)
-    await until('the number is the same', async () => (await present(spool)) === 2)
+    await until('the number of processes is the same', async () => (await present(spool)) === 2)
     await stop(daemon)
   })
 })

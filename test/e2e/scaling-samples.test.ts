@@ -7,7 +7,7 @@ import { leftIn } from '../helpers/files.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
-/** The samples of uWSGI's manual as they stand. */
+/** The samples of uWSGI's manual, unchanged. */
 const SAMPLES = [
   {
     text: `
@@ -89,14 +89,14 @@ describe("a sample of uWSGI's manual, with only a spool and a handler added", ()
       assert.deepEqual({ algorithm: size.algorithm, minimum: size.minimum, maximum: size.maximum }, limits)
       assert.ok(wanted <= initial && wanted >= seen.minimum)
       const spawned = () => daemon.output.split('spawned the uWSGI spooler').length - 1
-      await until('those of the start have come', () => spawned() >= initial)
+      await until('the first processes have been spawned', () => spawned() >= initial)
       assert.equal(spawned(), initial)
       put(spool, 5)
       await until('the tasks have run', () => leftIn(spool).length === 0)
       await stop(daemon)
     })
 
-  it('means the same to its algorithm as to that of uWSGI: busyness', async () => {
+  it('gives the busyness algorithm the same settings as in uWSGI', async () => {
     const spool = spoolDirectory()
     const text = `
 workers = 4
@@ -112,7 +112,7 @@ ${SAMPLES[3].text}`
     await stop(daemon)
   })
 
-  it('means the same for the memory of all as in uWSGI: the limits', async () => {
+  it('gives the limits of memory the same meaning as in uWSGI', async () => {
     const spool = spoolDirectory()
     const text = `
 workers = 10
@@ -122,7 +122,7 @@ cheaper-algo = manual
 ${SAMPLES[2].text}`
     const daemon = await startDaemon({ spool, text })
     await daemon.waitFor(/cheaper hard rss memory limit exceeded, cheap one of \d workers/)
-    await until('two are left', () => daemon.workers().length === 2)
+    await until('two processes are left', () => daemon.workers().length === 2)
     await stop(daemon)
   })
 })
@@ -145,15 +145,15 @@ describe('a configuration that serves requests', () => {
 })
 
 describe('cheap and idle', () => {
-  it('start no process before the first task, and keep none when there was none for a while', async () => {
+  it('start no process before the first task, and keep none after a while without tasks', async () => {
     const spool = spoolDirectory()
     const daemon = await startScaled(spool, { cheap: 'true', idle: 0.5, 'spooler-processes': 2 })
-    await until('there is none', () => daemon.workers().length === 0)
+    await until('the spool has no process', () => daemon.workers().length === 0)
     const [name = ''] = put(spool, 1)
-    await until('it has run', () =>
+    await until('the task has run', () =>
       daemon.journal().some(line => line === `end ${line.split(' ')[1]} ${name}`),
     )
-    await until('there is none again', () => daemon.workers().length === 0)
+    await until('the spool has no process again', () => daemon.workers().length === 0)
     assert.deepEqual(scaledTo(daemon), [
       [0, 2],
       [2, 0],
@@ -164,7 +164,7 @@ describe('cheap and idle', () => {
 })
 
 describe('cheaper-algos-list', () => {
-  it('prints the algorithms as uWSGI does, whatever else is configured, and exits 0', async () => {
+  it('prints the algorithms as uWSGI does, whatever else is configured, and exits with 0', async () => {
     for (const flag of ['--cheaper-algos-list', '--cheaper-list', '--spooler-cheaper-algos-list']) {
       const { code, stdout, stderr } = await spoold([flag, '--module', 'nowhere'])
       assert.deepEqual([code, stderr], [0, ''])

@@ -14,10 +14,10 @@ import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 const MOST = 8
-/** Each round sends all but one home. */
+/** Each round lets all processes go but one. */
 const TIMES = isLong ? 500 : 50
 
-/** Says when it starts and ends. */
+/** Journals the start and the end of each task. */
 const HANDLER = `
 import { setTimeout } from 'node:timers/promises'
 export default async ({ ms }, task) => {
@@ -28,11 +28,11 @@ export default async ({ ms }, task) => {
 }`
 
 const BY_HAND = { cheaper: 1, 'cheaper-algo': 'manual' }
-/** However long it takes: eight processes that start at once may leave the daemon little. */
+/** Waits long for the answer, because eight processes that start at once may leave the daemon little time. */
 const scale = (spool: string, to: number) =>
   askDaemon(controlOf(spool), 'scale', { spool, to: String(to) }, { timeoutMs: 60_000 })
 
-/** When each process was asked to go, by its pid, epoch ms. */
+/** Returns when each process was asked to go, by its pid, epoch ms. */
 function sentHome({ output }: Daemon): Map<number, number> {
   const events = output
     .split('\n')
@@ -41,7 +41,7 @@ function sentHome({ output }: Daemon): Map<number, number> {
   return new Map(events.map(({ worker, time }) => [worker, time]))
 }
 
-/** Never lets the spool become empty, nor long. @returns what it has put, and a function that ends it */
+/** Keeps the spool neither empty nor long. @returns the names that it has put, and a function that ends it */
 function feed(spool: string) {
   const names: string[] = []
   let isFed = true
@@ -59,7 +59,7 @@ function feed(spool: string) {
 }
 
 describe('a pool that shrinks', () => {
-  it('under load cuts no task short, runs none twice, and none waits for a process that goes', async () => {
+  it('under load cuts no task short, runs none twice, and runs none in a process that was asked to go', async () => {
     const spool = spoolDirectory()
     const ini = {
       ...BY_HAND,
@@ -72,12 +72,12 @@ describe('a pool that shrinks', () => {
     const { names, end } = feed(spool)
     while (sentHome(daemon).size < TIMES) {
       await scale(spool, MOST)
-      await until('all are ready', async () => (await ready(spool)) === MOST)
+      await until('all processes are ready', async () => (await ready(spool)) === MOST)
       await scale(spool, 1)
-      await until('one is left', () => daemon.workers().length === 1)
+      await until('one process is left', () => daemon.workers().length === 1)
     }
     await end()
-    await until('all have run', () => leftIn(spool).length === 0)
+    await until('all tasks have run', () => leftIn(spool).length === 0)
     assertWhole(daemon, names)
     const gone = sentHome(daemon)
     for (const word of ['start', 'end'])
@@ -90,48 +90,48 @@ describe('a pool that shrinks', () => {
     await stop(daemon)
   })
 
-  it('lets no busy process go, and the next one that is idle goes', async () => {
+  it('lets no busy process go, but the first one that becomes idle', async () => {
     const spool = spoolDirectory()
     const daemon = await startScaled(spool, { ...BY_HAND, workers: 2, 'cheaper-initial': 2 })
-    await until('two are ready', async () => (await ready(spool)) === 2)
+    await until('two processes are ready', async () => (await ready(spool)) === 2)
     const [goLong, goShort] = ['long', 'short'].map(name => join(dirname(spool), name)) as [string, string]
     const names = put(spool, 1, { go: goLong })
-    await until('one is busy', () => lines(daemon, 'start').length === 1)
+    await until('one process is busy', () => lines(daemon, 'start').length === 1)
     names.push(...put(spool, 1, { go: goShort }))
-    await until('both are busy', () => lines(daemon, 'start').length === 2)
+    await until('both processes are busy', () => lines(daemon, 'start').length === 2)
     const [long, short] = lines(daemon, 'start').map(([, pid]) => Number(pid))
     await scale(spool, 1)
     assert.equal(daemon.workers().length, 2)
     writeFileSync(goShort, '')
-    await until('one is gone', () => daemon.workers().length === 1)
+    await until('one process is gone', () => daemon.workers().length === 1)
     assert.deepEqual([isAlive(long ?? 0), isAlive(short ?? 0), lines(daemon, 'end').length], [true, false, 1])
     writeFileSync(goLong, '')
-    await until('the other has ended', () => leftIn(spool).length === 0)
+    await until('the other task has ended', () => leftIn(spool).length === 0)
     assertWhole(daemon, names)
     await stop(daemon)
   })
 
-  it('lets the one go that has been idle longest', async () => {
+  it('lets the process go first that has been idle longest', async () => {
     const spool = spoolDirectory()
     const daemon = await startScaled(spool, { ...BY_HAND, workers: 4, 'cheaper-initial': 4 })
-    await until('four are ready', async () => (await ready(spool)) === 4)
+    await until('four processes are ready', async () => (await ready(spool)) === 4)
     const gates = [0, 1, 2, 3].map(n => join(dirname(spool), `go${n}`))
     for (const [at, go] of gates.entries()) {
       put(spool, 1, { go })
-      await until('one more is busy', () => lines(daemon, 'start').length === at + 1)
+      await until('one more process is busy', () => lines(daemon, 'start').length === at + 1)
     }
     const idle = async () =>
       (await processesOf(spool)).workers.filter(({ outstanding }) => outstanding === 0).length
     for (const [count, at] of [2, 3, 1, 0].entries()) {
       writeFileSync(gates[at] ?? '', '')
-      await until('one more is idle', async () => (await idle()) === count + 1)
+      await until('one more process is idle', async () => (await idle()) === count + 1)
     }
-    await until('all have ended', () => leftIn(spool).length === 0)
+    await until('all tasks have ended', () => leftIn(spool).length === 0)
     const inOrder = lines(daemon, 'end').map(([, pid]) => Number(pid))
     assert.equal(new Set(inOrder).size, 4)
     for (const left of [3, 2, 1]) {
       await scale(spool, left)
-      await until('one is gone', () => daemon.workers().length === left)
+      await until('one process is gone', () => daemon.workers().length === left)
       assert.deepEqual(new Set(daemon.workers()), new Set(inOrder.slice(-left)))
     }
     await stop(daemon)

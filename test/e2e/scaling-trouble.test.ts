@@ -26,37 +26,37 @@ const STILL_MS = isLong ? 10_000 : 2000
 const KILLING = 'killing the spooler with pid'
 const GROWING = { cheaper: 1, workers: 6, 'cheaper-algo': 'backlog', 'cheaper-overload': 2 }
 
-/** A daemon that is growing: there is more to do than its processes can. */
+/** Starts a daemon whose pool is growing, because there is more to do than its processes can. */
 async function growing(ini: Ini = {}) {
   const spool = spoolDirectory()
   const daemon = await startScaled(spool, { ...GROWING, ...ini })
   const names = put(spool, 300, { ms: '15' })
-  await until('it grows', () => scaledTo(daemon).length >= 2)
+  await until('the pool grows', () => scaledTo(daemon).length >= 2)
   return { spool, daemon, names }
 }
 
 describe('while a pool grows and shrinks', () => {
-  it('a reload freezes its number, cuts nothing, and it grows and shrinks again afterwards', async () => {
+  it('a reload freezes the number of processes and cuts no task short, and the pool shrinks afterwards', async () => {
     const { spool, daemon, names } = await growing()
     for (let i = 0; i < 3; i++) {
       const reloads = daemon.output.split('reloaded').length
       const { length } = daemon.output
       daemon.child.kill('SIGHUP')
-      await until('it has reloaded', () => daemon.output.split('reloaded').length > reloads)
+      await until('the daemon has reloaded', () => daemon.output.split('reloaded').length > reloads)
       assert.ok((await present(spool)) <= 6)
 
       const text = daemon.output.slice(length)
       const replacing = text.slice(text.indexOf(KILLING), text.lastIndexOf(KILLING))
       assert.doesNotMatch(replacing, /process(es)?, not/)
     }
-    await until('all have run', () => leftIn(spool).length === 0)
-    await until('it is small again', () => daemon.workers().length === 1)
+    await until('all tasks have run', () => leftIn(spool).length === 0)
+    await until('the pool is small again', () => daemon.workers().length === 1)
     assertWhole(daemon, names)
     assert.doesNotMatch(daemon.output, /OOOPS|NO MERCY/)
     await stop(daemon)
   })
 
-  it('a stop ends it, and cuts nothing', async () => {
+  it('a stop while the pool grows cuts no task short', async () => {
     const { daemon } = await growing()
     await stop(daemon)
     assert.equal(lines(daemon, 'start').length, lines(daemon, 'end').length)
@@ -64,42 +64,42 @@ describe('while a pool grows and shrinks', () => {
   })
 
   for (const change of ['grows', 'shrinks'] as const)
-    it(`a machine that stands still while it ${change} neither cuts nor repeats anything, nor starts more than it may`, async () => {
+    it(`a machine that stands still while it ${change} neither cuts nor repeats a task, nor starts too many processes`, async () => {
       const { spool, daemon, names } = await growing()
       if (change === 'shrinks') {
-        await until('it shrinks', () => scaledTo(daemon).some(([from = 0, to = 0]) => to < from))
+        await until('the pool shrinks', () => scaledTo(daemon).some(([from = 0, to = 0]) => to < from))
         names.push(...put(spool, 60, { ms: '15' }))
       }
       const all = [daemon.pid, ...daemon.workers()]
       for (const pid of all) if (isAlive(pid)) process.kill(pid, 'SIGSTOP')
-      await sleep(STILL_MS) // the time that passes is what is tested
+      await sleep(STILL_MS) // the passing of this time is what is tested
       for (const pid of all) if (isAlive(pid)) process.kill(pid, 'SIGCONT')
-      await until('all have run', () => leftIn(spool).length === 0)
-      await until('it is small again', () => daemon.workers().length === 1)
+      await until('all tasks have run', () => leftIn(spool).length === 0)
+      await until('the pool is small again', () => daemon.workers().length === 1)
       assertWhole(daemon, names)
-      // one that was to go and is still busy counts as present, and then one more comes
+      // A process that was to go and is still busy counts as present, so one more may come.
       assert.ok(scaledTo(daemon).every(([from = 0, to = 0]) => to - from <= 2 && to <= 6))
       assert.doesNotMatch(daemon.output, /OOOPS|NO MERCY/)
       await stop(daemon)
     })
 
-  it('a stop while it shrinks ends it, and cuts nothing', async () => {
+  it('a stop while the pool shrinks cuts no task short', async () => {
     const { spool, daemon } = await growing()
-    await until('it shrinks', () => scaledTo(daemon).some(([from = 0, to = 0]) => to < from))
+    await until('the pool shrinks', () => scaledTo(daemon).some(([from = 0, to = 0]) => to < from))
     put(spool, 30, { ms: '100' })
     const ended = lines(daemon, 'end').length
-    await until('one of them runs', () => lines(daemon, 'end').length > ended)
+    await until('one of the new tasks has run', () => lines(daemon, 'end').length > ended)
     await stop(daemon)
     assert.equal(lines(daemon, 'start').length, lines(daemon, 'end').length)
     assert.doesNotMatch(daemon.output, /OOOPS|NO MERCY/)
   })
 
-  it('tasks that kill their process cost the others nothing, and the pool nothing for long', async () => {
+  it('tasks that kill their process do not touch other tasks, and the pool becomes small again', async () => {
     const { spool, daemon, names } = await growing({ 'spooler-max-crashes': 1 })
     const deadly = put(spool, 4, { die: 'at once' })
     names.push(...put(spool, 100, { ms: '15' }))
-    await until('all have run', () => leftIn(spool).length === 0)
-    await until('it is small again', () => daemon.workers().length === 1)
+    await until('all tasks have run', () => leftIn(spool).length === 0)
+    await until('the pool is small again', () => daemon.workers().length === 1)
     const isGood = ([, , name = '']: string[]) => !deadly.includes(name)
     const ran = (word: string) =>
       lines(daemon, word)
@@ -112,7 +112,7 @@ describe('while a pool grows and shrinks', () => {
     await stop(daemon)
   })
 
-  it('a reload while there is no process loads one, refuses what does not load, and the next task has the new code', async () => {
+  it('a reload without a process refuses code that does not load, and the next task has the new code', async () => {
     const spool = spoolDirectory()
     const ini = { cheap: 'true', idle: 0.5, 'spooler-processes': 2, 'spooler-quiet': true }
     const handler = (says: string) =>
@@ -120,7 +120,7 @@ describe('while a pool grows and shrinks', () => {
     const daemon = await startDaemon({ spool, handler: handler('old'), ini })
     const change = (from: string, to: string) =>
       writeFileSync(daemon.handlerFile, readFileSync(daemon.handlerFile, 'utf8').replace(from, to))
-    await until('there is none', () => daemon.workers().length === 0)
+    await until('the pool has no process', () => daemon.workers().length === 0)
     change("'old'", "'old' +")
     daemon.child.kill('SIGHUP')
     await daemon.waitFor('the reload is rejected')
@@ -128,14 +128,14 @@ describe('while a pool grows and shrinks', () => {
     change("'old' +", "'new'")
     daemon.child.kill('SIGHUP')
     await daemon.waitFor('reloaded')
-    await until('there is none again', () => daemon.workers().length === 0)
+    await until('the pool has no process again', () => daemon.workers().length === 0)
     put(spool, 1)
-    await until('it has run', () => leftIn(spool).length === 0)
+    await until('the task has run', () => leftIn(spool).length === 0)
     assert.deepEqual(daemon.journal(), ['new'])
     await stop(daemon)
   })
 
-  it('processes that keep dying are no load: they are replaced at their pace, and the number does not grow', async () => {
+  it('processes that keep dying are no load, so their number does not grow', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({
       spool,
@@ -147,14 +147,14 @@ describe('while a pool grows and shrinks', () => {
     })
     put(spool, 3)
     const died = () => daemon.output.match(/the process was killed by SIGKILL/g)?.length ?? 0
-    await until('each has crashed twice', () => died() >= 6)
+    await until('each task has crashed twice', () => died() >= 6)
     await until('many checks have passed', checks(60))
     assert.ok(scaledTo(daemon).every(([, to = 0]) => to <= 3))
-    assert.ok(daemon.workers().length <= 4) // and one for what runs alone
+    assert.ok(daemon.workers().length <= 4) // and one process for a task that runs alone
     await stop(daemon)
   })
 
-  it('one whose start hangs counts as there, so no other is started in its place', async () => {
+  it('a process whose start hangs counts as present, so no other is started in its place', async () => {
     const spool = spoolDirectory()
     const gate = join(dirname(spool), 'hang')
     const daemon = await startDaemon({
@@ -178,12 +178,12 @@ describe('while a pool grows and shrinks', () => {
       },
     })
     writeFileSync(gate, '')
-    const names = put(spool, 60, { ms: '200' }) // one process needs longer for them than the other may take to load
+    const names = put(spool, 60, { ms: '200' }) // one process takes longer for these than the other may take to load
     await daemon.waitFor('2 processes, not 1')
     await until('many checks have passed', checks(20))
     assert.ok(daemon.workers().length <= 2)
     await daemon.waitFor(/is still loading after 6 s \(spooler-start-timeout\)/)
-    await until('all have run', () => leftIn(spool).length === 0)
+    await until('all tasks have run', () => leftIn(spool).length === 0)
     assertWhole(daemon, names)
     assert.ok(scaledTo(daemon).every(([, to = 0]) => to <= 2))
     await stop(daemon)

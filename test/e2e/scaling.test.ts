@@ -27,10 +27,10 @@ import { spoolDirectory } from '../helpers/workspace.js'
 const FUTURE = 2000
 const MILLION = 1_000_000
 const LATER = Date.now() / 1000 + 36_000
-/** What waits is a reason to grow for each of these; the first one grows at the first task too many. */
+/** Algorithms that grow for waiting tasks; the first one grows at the first task too many. */
 const EAGER_TO_GROW = ['backlog', 'spare', 'busyness', 'latency']
 const QUICK_TO_GROW = { cheaper: 1, workers: 4, 'cheaper-overload': 1, 'cheaper-busyness-backlog-alert': 1 }
-/** A file can have so many names on any file system. */
+/** A file can have so many names on every file system. */
 const MOST_NAMES = 50_000
 
 const BRAKES = [
@@ -49,7 +49,7 @@ const BRAKES = [
   },
 ]
 
-/** Tasks of one time. They are names of few files: to make a million files takes longer than all else. */
+/** Puts tasks of one time, as names of a few files, because making a million files takes longer than all else. */
 function putLater(spool: string, count: number, mtime: number) {
   for (let left = count; left > 0; left -= MOST_NAMES) {
     const [first = ''] = put(spool, 1, {}, mtime)
@@ -57,7 +57,7 @@ function putLater(spool: string, count: number, mtime: number) {
   }
 }
 
-/** In all processes but the first. */
+/** A handler that loads slowly in every process but the first. */
 const ONE_LOADS_SLOWLY = `
 import { mkdirSync } from 'node:fs'
 try {
@@ -67,11 +67,11 @@ try {
 }
 export default () => -2`
 
-/** With so many tasks that are not due, from the first look at them on. */
+/** Checks that the pool never grows while so many tasks that are not due become known. */
 async function staysSmall(spool: string, daemon: Daemon, algorithm: string, tasks: number) {
   assert.equal((await processesOf(spool)).size.algorithm, algorithm)
   const isKnown = async () => (await spoolSnapshotOf(spool)).tasks.waiting === tasks
-  await until('they are known', isKnown, 300_000)
+  await until('the tasks are known', isKnown, 300_000)
   await until('many checks have passed', checks(20))
   assert.deepEqual(scaledTo(daemon), [])
 }
@@ -81,19 +81,19 @@ async function succeeds(command: ReturnType<typeof spoold>): Promise<void> {
 }
 
 describe('adaptive processes', () => {
-  it('grow by the step to the maximum under a spike, and go to the minimum when it is over', async () => {
+  it('grow by cheaper-step to the maximum under a spike, and shrink to the minimum when it is over', async () => {
     const spool = spoolDirectory()
     const daemon = await start(spool, { cheaper: 1, workers: 4, 'cheaper-step': 2, 'cheaper-overload': 2 })
     assert.equal(await present(spool), 1)
     const names = put(spool, 150, { ms: '20' })
-    await until('there are four', async () => {
-      if (leftIn(spool).length < 50) names.push(...put(spool, 50, { ms: '20' })) // a start may take long
+    await until('the pool has four processes', async () => {
+      if (leftIn(spool).length < 50) names.push(...put(spool, 50, { ms: '20' })) // the start of a process may take long
       return (await present(spool)) === 4
     })
     const { size } = await processesOf(spool)
     assert.deepEqual([size.algorithm, size.minimum, size.maximum, size.isByHand], ['spare', 1, 4, false])
-    await until('all have run', () => leftIn(spool).length === 0)
-    await until('there is one', async () => daemon.workers().length === 1)
+    await until('all tasks have run', () => leftIn(spool).length === 0)
+    await until('the pool has one process', async () => daemon.workers().length === 1)
     const changes = scaledTo(daemon)
     assert.ok(changes.every(([from = 0, to = 0]) => to <= 4 && to >= 1 && to - from <= 2 && to - from >= -1))
     assert.deepEqual(changes.at(-1), [2, 1])
@@ -104,7 +104,7 @@ describe('adaptive processes', () => {
     await stop(daemon)
   })
 
-  it('are those of spare if cheaper-algo names none, which is said', async () => {
+  it('follow spare if cheaper-algo names no known algorithm, and say so', async () => {
     const spool = spoolDirectory()
     const daemon = await start(spool, { cheaper: 1, workers: 4, 'cheaper-algo': 'cheaper' })
     await daemon.waitFor(/unable to find requested cheaper algorithm, falling back to spare/)
@@ -113,7 +113,7 @@ describe('adaptive processes', () => {
   })
 
   for (const brake of BRAKES)
-    it(`do not grow while ${brake.what}, and do afterwards`, async () => {
+    it(`do not grow while ${brake.what}, and grow afterwards`, async () => {
       const spool = spoolDirectory()
       const daemon = await start(spool, {
         cheaper: 1,
@@ -123,19 +123,19 @@ describe('adaptive processes', () => {
       })
       await brake.on(spool, daemon)
       put(spool, 40, { ms: '50' })
-      await until('they are known', async () => (await spoolSnapshotOf(spool)).tasks.due === 40)
+      await until('the tasks are known', async () => (await spoolSnapshotOf(spool)).tasks.due === 40)
       await until('many checks have passed', checks(20))
       assert.deepEqual([scaledTo(daemon), leftIn(spool).length], [[], 40])
       await brake.off(spool)
-      await until('there are three', async () => {
+      await until('the pool has three processes', async () => {
         if (leftIn(spool).length < 20) put(spool, 20, { ms: '50' })
         return (await present(spool)) === 3
       })
-      await until('all have run', () => leftIn(spool).length === 0)
+      await until('all tasks have run', () => leftIn(spool).length === 0)
       await stop(daemon)
     })
 
-  it(`do not grow for ${FUTURE} tasks that are not due, whatever the algorithm`, async () => {
+  it(`do not grow for ${FUTURE} tasks for later, whatever the algorithm`, async () => {
     const spool = spoolDirectory()
     putLater(spool, FUTURE, LATER)
     for (const algorithm of EAGER_TO_GROW) {
@@ -146,7 +146,7 @@ describe('adaptive processes', () => {
     assert.equal(leftIn(spool).length, FUTURE)
   })
 
-  it('do not grow for them while another spool of the daemon is being opened', async () => {
+  it('do not grow for tasks for later while another spool of the daemon is being opened', async () => {
     const spools = [spoolDirectory(), spoolDirectory()] as const
     for (const spool of spools) putLater(spool, FUTURE, LATER)
     const daemon = await startDaemon({
@@ -156,13 +156,13 @@ describe('adaptive processes', () => {
     })
     const areKnown = async () =>
       (await snapshotOf(spools[0])).spools.every(({ tasks }) => tasks.later === FUTURE)
-    await until('they are known', areKnown)
+    await until('the tasks are known', areKnown)
     await until('many checks have passed', checks(20))
     assert.deepEqual(scaledTo(daemon), [])
     await stop(daemon)
   })
 
-  it('do not grow for a million of them either', { skip: !isLong }, async () => {
+  it('do not grow for a million tasks for later', { skip: !isLong }, async () => {
     const spool = spoolDirectory(tmpdir())
     putLater(spool, MILLION, LATER)
     const [first = '', ...others] = EAGER_TO_GROW
@@ -170,23 +170,23 @@ describe('adaptive processes', () => {
     await staysSmall(spool, daemon, first, MILLION)
     let before = first
     for (const algorithm of others) {
-      // a reload keeps what is known of each task: to look at all of them takes minutes
+      // A reload keeps what is known of each task; to look at all of them takes minutes.
       execFileSync('sed', ['-i', `s/^cheaper-algo = ${before}/cheaper-algo = ${algorithm}/`, daemon.iniFile])
       before = algorithm
       const reloads = daemon.output.split('reloaded').length
       daemon.child.kill('SIGHUP')
-      await until('it has reloaded', () => daemon.output.split('reloaded').length > reloads)
+      await until('the daemon has reloaded', () => daemon.output.split('reloaded').length > reloads)
       await staysSmall(spool, daemon, algorithm, MILLION)
     }
     await stop(daemon)
     assert.equal(leftIn(spool).length, MILLION)
   })
 
-  it('start as cheaper-initial says, and stay by hand', async () => {
+  it('start as cheaper-initial says, and keep their number with the algorithm manual', async () => {
     const spool = spoolDirectory()
     const ini = { cheaper: 1, workers: 5, 'cheaper-initial': 3, 'cheaper-algo': 'manual' }
     const daemon = await start(spool, ini)
-    await until('three are present', async () => (await present(spool)) === 3)
+    await until('three processes are present', async () => (await present(spool)) === 3)
     await until('many checks have passed', checks(10))
     assert.deepEqual(scaledTo(daemon), [])
     await stop(daemon)
@@ -197,7 +197,7 @@ describe('adaptive processes', () => {
     const ini = { cheaper: 2, workers: 6, 'cheaper-initial': 5, 'cheaper-idle': 20, 'cheaper-algo': 'spare2' }
     const daemon = await start(spool, ini)
     const since = performance.now()
-    await until('two are left', () => daemon.workers().length === 2)
+    await until('two processes are left', () => daemon.workers().length === 2)
     assert.ok(performance.now() - since > 3 * 20 * 40, `after ${performance.now() - since} ms`)
     assert.deepEqual(scaledTo(daemon), [
       [5, 4],
@@ -211,7 +211,7 @@ describe('adaptive processes', () => {
 })
 
 describe('spools of one daemon', { skip: skipUnless('mkfifo') }, () => {
-  it('scale each on its own; + is for the one that waits, - for the one that is idle, none below its minimum', async () => {
+  it('scale each on its own: + is for the spool whose tasks wait, - for the idle one, none below its minimum', async () => {
     const [calm, full, wild] = [spoolDirectory(), spoolDirectory(), spoolDirectory()]
     const fifo = join(dirname(calm), 'fifo')
     const daemon = await start(calm, {
@@ -238,16 +238,16 @@ describe('spools of one daemon', { skip: skipUnless('mkfifo') }, () => {
       ],
     )
     const names = put(full, 4, { ms: '4000' })
-    await until('one is running', () => lines(daemon, 'start').length === 1)
+    await until('one task is running', () => lines(daemon, 'start').length === 1)
     writeFileSync(fifo, '+')
     await become('the one whose tasks wait has one more', 3, 2, 1)
     writeFileSync(fifo, '-')
     await become('the one that is idle has one less', 2, 2, 1)
     names.push(...put(wild, 200, { ms: '50' }))
     await become('the one with too much to do has all that it may', 2, 2, 3)
-    await until('its tasks have run', () => leftIn(wild).length === 0)
+    await until('the tasks of the third spool have run', () => leftIn(wild).length === 0)
     await become('it has its minimum again', 2, 2, 1)
-    await until('all have run', () => leftIn(full).length === 0)
+    await until('all tasks have run', () => leftIn(full).length === 0)
     writeFileSync(fifo, '---')
     await become('all have their minimum', 2, 1, 1)
     await until('many checks have passed', checks(20))

@@ -17,7 +17,7 @@ const SLOW = `export default (env, task) => {
 
 const LATER = packet({ a: 'b' })
 
-/** Enqueues what is staged: the urgent one last, into a priority that is made for it. */
+/** Enqueues the staged tasks: the urgent one last, into a priority that is made for it. */
 const FIRST = `
 import { mkdirSync, readdirSync, renameSync } from 'node:fs'
 export default (env, task) => {
@@ -31,8 +31,8 @@ export default (env, task) => {
   return task.SPOOL_OK
 }`
 
-describe('order', () => {
-  it("is uWSGI's for its odd names, priorities nested and plain", async () => {
+describe('the order with spooler-ordered', () => {
+  it("is uWSGI's for odd names and for nested and plain priorities", async () => {
     const spool = spoolDirectory()
     const directories = ['1', '2', '10', '01', '001', '010', '0', '00', '9', '100', '3', '3/4', '3/12']
     for (const directory of directories) mkdirSync(join(spool, directory), { recursive: true })
@@ -52,7 +52,7 @@ describe('order', () => {
     ])
       drop(spool, file)
     const daemon = await startDaemon({ spool, handler: NAMED, ini: { 'spooler-ordered': true } })
-    await until('all have run', () => leftIn(spool).length === 0)
+    await until('all tasks have run', () => leftIn(spool).length === 0)
     assert.deepEqual(daemon.journal(), [
       ...[
         '001/t',
@@ -78,7 +78,7 @@ describe('order', () => {
     ])
   })
 
-  it('an urgent task dropped into a backlog of 20,000 is among the next', async () => {
+  it('puts an urgent task that is dropped into a backlog of 20,000 among the next ones', async () => {
     const spool = spoolDirectory()
     for (const directory of ['1', '5']) mkdirSync(join(spool, directory))
     const bytes = packet({ a: 'b' })
@@ -88,36 +88,36 @@ describe('order', () => {
       handler: SLOW,
       ini: { 'spooler-ordered': true, 'spooler-processes': 2, 'spooler-quiet': true },
     })
-    await until('some have run', () => daemon.journal().length > 200)
+    await until('some tasks have run', () => daemon.journal().length > 200)
     drop(spool, '1/urgent')
     const before = daemon.journal().length
-    await until('the urgent one has run', () => daemon.journal().includes('1/urgent'))
+    await until('the urgent task has run', () => daemon.journal().includes('1/urgent'))
     const place = daemon.journal().indexOf('1/urgent')
-    // at 2 tasks a millisecond: those that the workers had already, and what ran while the news travelled
+    // At 2 tasks a millisecond, tasks run first that the workers had already, and those of the time until the news arrived.
     assert.ok(place - before < 1000, `${place - before} others ran first`)
     daemon.child.kill('SIGQUIT')
     assert.equal(await daemon.code(), 0)
   })
 })
 
-describe('a task is found', { concurrency: 3 }, () => {
-  it('the first task of a new priority overtakes those that came with it', async () => {
+describe('a new task', { concurrency: 3 }, () => {
+  it('overtakes the tasks that came with it if it is the first of a new priority', async () => {
     const spool = spoolDirectory()
     const staged = join(dirname(spool), 'staged')
     mkdirSync(staged)
     const names = [...Array.from({ length: 10 }, (_, i) => `ordinary${i}`), 'urgent']
     for (const name of names) writeFileSync(join(staged, name), packet({}))
     const tomorrow = Date.now() / 1000 + 86_400
-    for (let i = 0; i < 3000; i++) drop(spool, `later${i}`, packet({}), tomorrow) // a scan takes its time
+    for (let i = 0; i < 3000; i++) drop(spool, `later${i}`, packet({}), tomorrow) // so that a scan takes its time
     drop(spool, 'now', packet({}))
     const daemon = await startDaemon({ spool, handler: FIRST, ini: { 'spooler-ordered': true } })
     await until('the backlog was looked through', () => daemon.journal().includes('now'))
     drop(spool, 'first', packet({ staged }))
-    await until('all have run', () => daemon.journal().length === 13)
+    await until('all tasks have run', () => daemon.journal().length === 13)
     assert.deepEqual(daemon.journal().slice(1, 3), ['first', '1/urgent'])
   })
 
-  it('when 1,000 are renamed in one by one, each once', async () => {
+  it('is found once when 1,000 are renamed in one by one', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({
       spool,
@@ -126,14 +126,14 @@ describe('a task is found', { concurrency: 3 }, () => {
     })
     for (let i = 0; i < 1000; i++) {
       drop(spool, `task-${i}`)
-      if (i % 50 === 0) await until('it has run', () => daemon.journal().includes(`task-${i}`))
+      if (i % 50 === 0) await until('the task has run', () => daemon.journal().includes(`task-${i}`))
     }
-    await until('all have run', () => daemon.journal().length >= 1000 && leftIn(spool).length === 0)
+    await until('all tasks have run', () => daemon.journal().length >= 1000 && leftIn(spool).length === 0)
     assert.equal(new Set(daemon.journal()).size, 1000)
     assert.equal(daemon.journal().length, 1000)
   })
 
-  it('in a burst beside 20,000 that are for later, without waiting for a scan, and none of those begins', async () => {
+  it('is found in a burst beside 20,000 tasks for later without a scan, and none of those begins', async () => {
     const spool = spoolDirectory()
     const tomorrow = Date.now() / 1000 + 86_400
     const later = Array.from({ length: 20_000 }, (_, i) => join(spool, `later-${i}`))
@@ -147,14 +147,14 @@ describe('a task is found', { concurrency: 3 }, () => {
       handler: NAMED,
       ini: { 'spooler-quiet': true, 'spooler-frequency': 1000 },
     })
-    await until('all were looked through', async () => {
+    await until('all tasks were looked through', async () => {
       const { tasks } = await spoolSnapshotOf(spool)
       return tasks.later === later.length && tasks.due === 0
     })
     for (let burst = 0; burst < 3; burst++) {
       for (let i = 0; i < 200; i++) drop(spool, `burst-${burst}-${i}`)
       const run = 1 + 200 * (burst + 1)
-      await until('all of it has run', () => daemon.journal().length === run, 5000)
+      await until('the whole burst has run', () => daemon.journal().length === run, 5000)
     }
     assert.equal(new Set(daemon.journal()).size, 601)
     assert.deepEqual(
@@ -163,7 +163,7 @@ describe('a task is found', { concurrency: 3 }, () => {
     )
   })
 
-  it('when written in place without a lock, byte by byte: never half of it', async () => {
+  it('is never run half when it is written in place without a lock, byte by byte', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({
       spool,
@@ -177,11 +177,11 @@ describe('a task is found', { concurrency: 3 }, () => {
       await new Promise(resolve => setImmediate(resolve))
     }
     writeFileSync(path, packet({ a: 'b' }, 'body'))
-    await until('it has run', () => leftIn(spool).length === 0)
-    assert.match(daemon.journal().join(), /^(bundefined|bbody)$/) // whole as far as its header can tell
+    await until('the task has run', () => leftIn(spool).length === 0)
+    assert.match(daemon.journal().join(), /^(bundefined|bbody)$/) // the packet is whole as far as its header can tell, so the body may be missing
   })
 
-  it('with events switched off, within one frequency', async () => {
+  it('is found within one frequency with spooler-watch = off', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({
       spool,
@@ -190,20 +190,20 @@ describe('a task is found', { concurrency: 3 }, () => {
     })
     for (let i = 0; i < 3; i++) {
       drop(spool, `t${i}`)
-      await until('it has run', () => daemon.journal().includes(`t${i}`), 5000)
+      await until('the task has run', () => daemon.journal().includes(`t${i}`), 5000)
     }
   })
 
-  it('at SIGUSR1, where nothing else would find it', async () => {
+  it('is found at SIGUSR1 where nothing else would find it', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({ spool, ini: { 'spooler-watch': 'off', 'spooler-frequency': 3600 } })
     drop(spool, 'a')
     daemon.child.kill('SIGUSR1')
-    await until('it has run', () => daemon.journal().length > 0)
+    await until('the task has run', () => daemon.journal().length > 0)
     assert.doesNotMatch(daemon.output, /Debugger listening/)
   })
 
-  it('by polling, where that is asked for', async () => {
+  it('is found by polling with spooler-watch = poll', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({
       spool,
@@ -211,23 +211,23 @@ describe('a task is found', { concurrency: 3 }, () => {
       ini: { 'spooler-watch': 'poll', 'spooler-frequency': 1000 },
     })
     drop(spool, 'polled')
-    await until('it has run', () => daemon.journal().includes('polled'))
+    await until('the task has run', () => daemon.journal().includes('polled'))
   })
 
-  it('when it comes due, and when its time is changed under us', async () => {
+  it('is found when it comes due, and when its mtime is changed', async () => {
     const spool = spoolDirectory()
     const now = Math.floor(Date.now() / 1000)
     const due = drop(spool, 'due', packet({ a: 'b' }), now + 2)
     const touched = drop(spool, 'touched', packet({ a: 'b' }), now + 5000)
     const daemon = await startDaemon({ spool, handler: NAMED, ini: { 'spooler-frequency': 1000 } })
-    await until('the due one has run', () => daemon.journal().includes('due'))
+    await until('the due task has run', () => daemon.journal().includes('due'))
     assert.ok(Date.now() >= (now + 2) * 1000, `${due} ran early`)
     assert.deepEqual(daemon.journal(), ['due'])
     utimesSync(touched, now, now)
-    await until('the touched one has run', () => daemon.journal().includes('touched'))
+    await until('the touched task has run', () => daemon.journal().includes('touched'))
   })
 
-  it('when its time is changed and no event tells of it: looked at again every frequency', async () => {
+  it('is found by a look every frequency when its mtime is changed without an event', async () => {
     const spool = spoolDirectory()
     const now = Math.floor(Date.now() / 1000)
     const touched = drop(spool, 'touched', packet({ a: 'b' }), now + 5000)
@@ -237,10 +237,10 @@ describe('a task is found', { concurrency: 3 }, () => {
       ini: { 'spooler-watch': 'off', 'spooler-frequency': 1 },
     })
     utimesSync(touched, now, now)
-    await until('it has run', () => daemon.journal().includes('touched'))
+    await until('the task has run', () => daemon.journal().includes('touched'))
   })
 
-  it('in a priority that is made, removed and made again', async () => {
+  it('is found in a priority that is made, removed and made again', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({
       spool,
@@ -250,14 +250,14 @@ describe('a task is found', { concurrency: 3 }, () => {
     for (let i = 0; i < 3; i++) {
       mkdirSync(join(spool, '7', '2'), { recursive: true })
       drop(spool, `7/2/t${i}`)
-      await until('it has run', () => daemon.journal().includes(`7/2/t${i}`))
+      await until('the task in 7/2/ has run', () => daemon.journal().includes(`7/2/t${i}`))
       drop(spool, `7/u${i}`)
-      await until('so has the next', () => daemon.journal().includes(`7/u${i}`))
+      await until('the task in 7/ has run', () => daemon.journal().includes(`7/u${i}`))
       rmSync(join(spool, '7'), { recursive: true })
     }
   })
 
-  it('in a spool that was removed and came back', async () => {
+  it('is found in a spool that was removed or replaced and came back', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({ spool, handler: NAMED, ini: { 'spooler-frequency': 2 } })
     rmSync(spool, { recursive: true })
@@ -265,16 +265,16 @@ describe('a task is found', { concurrency: 3 }, () => {
     mkdirSync(spool)
     await daemon.waitFor('the directory is back')
     drop(spool, 'back')
-    await until('it has run', () => daemon.journal().includes('back'))
+    await until('the task has run', () => daemon.journal().includes('back'))
     renameSync(spool, `${spool}.old`)
     mkdirSync(spool)
     drop(spool, 'replaced')
-    await until('it has run in the directory that replaced the first', () =>
+    await until('the task has run in the directory that replaced the first', () =>
       daemon.journal().includes('replaced'),
     )
   })
 
-  it('in a spool that was moved, with a link in its place, after a reload, as the log says', async () => {
+  it('is found after a reload, as the log says, in a spool that was moved and has a link in its place', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({ spool, handler: NAMED, ini: { 'spooler-frequency': 1 } })
     renameSync(spool, `${spool}.moved`)
@@ -285,21 +285,21 @@ describe('a task is found', { concurrency: 3 }, () => {
       /the directory cannot be listed.*; it is a symbolic link now, which a reload follows/,
     )
     daemon.child.kill('SIGHUP')
-    await until('it has run', () => daemon.journal().includes('moved'))
+    await until('the task has run', () => daemon.journal().includes('moved'))
   })
 
-  it('in several spools, each with its own processes', async () => {
+  it('is found in several spools, each with its own processes', async () => {
     const [spool, other] = [spoolDirectory(), spoolDirectory()]
     drop(other, 'in-other')
     drop(spool, 'in-first')
     const daemon = await startDaemon({ spool, handler: NAMED, ini: { spooler: [spool, other, spool] } })
-    await until('both have run', () => daemon.journal().length === 2)
-    assert.equal(daemon.workers().length, 3) // the first was named twice
+    await until('both tasks have run', () => daemon.journal().length === 2)
+    assert.equal(daemon.workers().length, 3) // the first spool was named twice
   })
 })
 
-describe('what is no task', { concurrency: 3 }, () => {
-  it('is left alone: dot-files, unfinished ones, links, FIFOs; reported once', async () => {
+describe('a file that is no task', { concurrency: 3 }, () => {
+  it('is left alone if it is a dot-file or has a reserved suffix, and reported once if it is no packet', async () => {
     const spool = spoolDirectory()
     for (const name of ['.hidden', 'a.tmp', 'b.part', 'c.lock', 'd~']) drop(spool, name)
     drop(spool, 'README', 'this is no packet')
@@ -308,36 +308,36 @@ describe('what is no task', { concurrency: 3 }, () => {
     await daemon.waitFor('README is left alone: modifier1 is 116, expected 17')
     for (const name of ['one', 'two', 'three']) {
       drop(spool, name) // without events each needs a scan of its own
-      await until('it has run', () => daemon.journal().includes(name) && !leftIn(spool).includes(name))
+      await until('the task has run', () => daemon.journal().includes(name) && !leftIn(spool).includes(name))
     }
     assert.deepEqual(leftIn(spool), ['.hidden', 'README', 'a.tmp', 'b.part', 'c.lock', 'd~'])
     assert.equal(daemon.output.split('README is left alone').length, 2)
   })
 
-  it('waits for a change alone, in any number, and is counted', async () => {
+  it('is counted as unreadable, in any number, and waits only for a change', async () => {
     const COUNT = 10_100
     const spool = spoolDirectory()
     for (let i = 0; i < COUNT; i++) writeFileSync(join(spool, `note-${i}`), 'buy milk')
     const ini = { 'spooler-watch': 'off', 'spooler-frequency': 1 }
     const daemon = await startDaemon({ spool, ini })
     const tasks = async () => (await spoolSnapshotOf(spool)).tasks
-    await until('all are counted', async () => (await tasks()).unreadable === COUNT)
-    await until('none comes due by itself', async () => (await tasks()).nextDueMs === null)
-    writeFileSync(join(spool, 'note-7'), packet({ now: 'a task' })) // no event tells of it
-    await until('it has run', async () => (await tasks()).stored === COUNT - 1)
+    await until('all files are counted', async () => (await tasks()).unreadable === COUNT)
+    await until('no file comes due by itself', async () => (await tasks()).nextDueMs === null)
+    writeFileSync(join(spool, 'note-7'), packet({ now: 'a task' })) // no event tells of this
+    await until('the changed file has run', async () => (await tasks()).stored === COUNT - 1)
     assert.deepEqual([daemon.journal(), (await tasks()).later], [['note-7'], 0])
   })
 
-  it('runs after it was fixed', async () => {
+  it('runs after it was replaced by a packet', async () => {
     const spool = spoolDirectory()
     const path = drop(spool, 'fixable', 'rubbish')
     const daemon = await startDaemon({ spool, handler: NAMED, ini: { 'spooler-frequency': 1000 } })
     await daemon.waitFor('fixable is left alone')
     writeFileSync(path, packet({ a: 'b' }))
-    await until('it has run', () => daemon.journal().includes('fixable'))
+    await until('the task has run', () => daemon.journal().includes('fixable'))
   })
 
-  it('tasks in a priority are reported when the spool is not ordered', async () => {
+  it('is reported if it lies in a priority directory and the spool is not ordered', async () => {
     const spool = spoolDirectory()
     mkdirSync(join(spool, '5'))
     drop(spool, '5/t')
@@ -346,7 +346,7 @@ describe('what is no task', { concurrency: 3 }, () => {
     assert.deepEqual(leftIn(spool), ['5/t'])
   })
 
-  it('tasks in a directory whose name is no number are reported, and what else is in one is nobody’s business', async () => {
+  it('is reported if it is named like a task in a directory that is no priority, and ignored there otherwise', async () => {
     const spool = spoolDirectory()
     for (const name of ['urgent', 'theirs']) mkdirSync(join(spool, name))
     drop(spool, 'theirs/note')
@@ -354,16 +354,16 @@ describe('what is no task', { concurrency: 3 }, () => {
     const daemon = await startDaemon({ spool, handler: NAMED })
     await daemon.waitFor('tasks in urgent/ are never run: the name of a priority is a number')
     drop(spool, 'next')
-    await until('another scan', () => leftIn(spool).length === 2)
+    await until('another scan has been made', () => leftIn(spool).length === 2)
     assert.equal(daemon.output.match(/are never run/g)?.length, 1, daemon.output)
     assert.deepEqual(daemon.journal(), ['next'])
   })
 
-  it('under spooler-strict-names is all that uWSGI would not run', async () => {
+  it('with spooler-strict-names is any file that uWSGI would not run', async () => {
     const spool = spoolDirectory()
     for (const name of ['ztask', '12', 'uwsgi_spoolfile_on_a']) drop(spool, name)
     const daemon = await startDaemon({ spool, handler: NAMED, ini: { 'spooler-strict-names': true } })
-    await until('one has run', () => daemon.journal().length === 1)
+    await until('one task has run', () => daemon.journal().length === 1)
     daemon.child.kill('SIGTERM')
     await daemon.code()
     assert.deepEqual([daemon.journal(), leftIn(spool)], [['uwsgi_spoolfile_on_a'], ['12', 'ztask']])
@@ -371,7 +371,7 @@ describe('what is no task', { concurrency: 3 }, () => {
 })
 
 describe('a task that is removed while it waits to run again', () => {
-  it('is counted no more, at once', async () => {
+  it('is no longer counted, before any listing', async () => {
     const spool = spoolDirectory()
     const retried = drop(spool, 'retried')
     await startDaemon({
@@ -379,8 +379,8 @@ describe('a task that is removed while it waits to run again', () => {
       ini: { 'spooler-frequency': 600 }, // no listing finds out
     })
     const waiting = async () => (await spoolSnapshotOf(spool)).tasks.waiting
-    await until('it waits', async () => (await waiting()) === 1)
+    await until('the task waits', async () => (await waiting()) === 1)
     rmSync(retried)
-    await until('it is forgotten', async () => (await waiting()) === 0)
+    await until('the task is forgotten', async () => (await waiting()) === 0)
   })
 })

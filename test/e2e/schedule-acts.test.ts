@@ -17,7 +17,7 @@ const TICK = (options: string, body = '') => `import { Tasks } from 'spoold'
 export const tasks = new Tasks()
 tasks.task('tick', ${options}, async () => { JOURNAL('tick'); ${body} })`
 
-/** What the command line does. */
+/** Runs `spoold schedules` and returns what it prints. */
 async function schedules(spool: string, ...args: string[]) {
   const { code, stdout, stderr } = await spoold(['schedules', spool, ...args])
   return { code, said: `${stdout}${stderr}`.trim() }
@@ -40,8 +40,8 @@ async function stop(daemon: Daemon): Promise<void> {
 
 const ticks = (daemon: Daemon) => daemon.journal().filter(line => line === 'tick').length
 
-describe('a schedule of a configuration', { concurrency: 3 }, () => {
-  it('runs now, and at its next time as if nothing had happened', async () => {
+describe('a schedule', { concurrency: 3 }, () => {
+  it('runs at once by hand, and keeps its next time', async () => {
     const spool = spoolDirectory()
     const daemon = await withSignals(SIGNALS, { spool, ini: { timer: '1 3600' } })
     const { id, nextAtMs, origin } = await only(spool)
@@ -61,7 +61,7 @@ describe('a schedule of a configuration', { concurrency: 3 }, () => {
     await daemon.waitFor(/run of signal 1 \(every 3600 s\) by a control client: signal 1 is raised/)
   })
 
-  it('that is paused fires no more, over a reload, a restart and in every daemon, until it is resumed', async () => {
+  it('that is paused fires in no daemon, over a reload and a restart, until it is resumed', async () => {
     const spool = spoolDirectory()
     const setup = { spool, ini: { timer: ['1 0.1', '2 0.1'] } }
     const first = await withSignals(SIGNALS, setup)
@@ -74,14 +74,14 @@ describe('a schedule of a configuration', { concurrency: 3 }, () => {
       code: 0,
       said: `${spool}: ${id}: paused, until it is resumed`,
     })
-    /** The other timer has fired often enough for this one to have fired, too. */
+    /** True if this timer did not fire while the other one fired more than ten times. */
     const isSilent = async (daemon: Daemon) => {
       const before = daemon.journal()
       const count = (lines: readonly string[], line: string) => lines.filter(each => each === line).length
       await until('the other timer fires', () => count(daemon.journal(), '2') > count(before, '2') + 10)
       return count(daemon.journal(), '1') === count(before, '1')
     }
-    await isSilent(first) // what had been raised has run
+    await isSilent(first) // what had been raised before has run
     assert.ok(await isSilent(first))
     first.child.kill('SIGHUP')
     await first.waitFor(/another configuration|reloaded|gracefully reload/i)
@@ -97,10 +97,10 @@ describe('a schedule of a configuration', { concurrency: 3 }, () => {
     assert.deepEqual(leftIn(join(spool, '.spoold/periodic')), [])
   })
 
-  it('cannot be removed: that is said, with what to do', async () => {
+  it('of a configuration or of loaded code cannot be removed, and the error says what to do instead', async () => {
     const spool = spoolDirectory()
     await withSignals(`${SIGNALS}\nspoold.addTimer(2, 3600)`, { spool, ini: { cron: '0 3 -1 -1 -1 true' } })
-    const all = await until('both are known', async () => {
+    const all = await until('both schedules are known', async () => {
       const found = await schedulesOf(spool)
       return found.length === 2 ? found : undefined
     })
@@ -112,7 +112,7 @@ describe('a schedule of a configuration', { concurrency: 3 }, () => {
     assert.equal((await schedulesOf(spool)).length, 2)
   })
 
-  it('that runs a command runs it now, unless it is unique and runs', async () => {
+  it('that runs a command runs it at once by hand, unless it is unique and still runs', async () => {
     const spool = spoolDirectory()
     const release = join(dirname(spool), 'release')
     const command = `touch ${spool}/.ran; until [ -e ${release} ]; do sleep 0.05; done`
@@ -126,7 +126,7 @@ describe('a schedule of a configuration', { concurrency: 3 }, () => {
     await daemon.waitFor(/exited after \d+ second/)
   })
 
-  it('that code has added while it ran is removed, and may be paused unless it ends by itself', async () => {
+  it('that code has added while it ran can be removed, and paused unless it ends by itself', async () => {
     const spool = spoolDirectory()
     const daemon = await withSignals(
       `registerSignal(1, 'spooler', () => { JOURNAL('1'); spoold.addTimer(2, 3600); spoold.addRbTimer(3, 3600, 1) })
@@ -134,7 +134,7 @@ describe('a schedule of a configuration', { concurrency: 3 }, () => {
       { spool, ini: { timer: '1 3600' } },
     )
     await schedules(spool, '--run', (await only(spool)).id)
-    const added = await until('two more', async () => {
+    const added = await until('two more schedules are known', async () => {
       const found = (await schedulesOf(spool)).filter(({ origin }) => origin === 'code')
       return found.length === 2 ? found : undefined
     })
@@ -152,7 +152,7 @@ describe('a schedule of a configuration', { concurrency: 3 }, () => {
     assert.equal(daemon.journal().includes('2'), false)
   })
 
-  it('is for operators, who name one that there is', async () => {
+  it('can be changed by operators alone, who name one that exists', async () => {
     const spool = spoolDirectory()
     const view = join(dirname(spool), 'view.sock')
     await withSignals(SIGNALS, { spool, ini: { timer: '1 3600', 'spooler-control': `${view},role=viewer` } })
@@ -172,23 +172,23 @@ describe('a schedule of a configuration', { concurrency: 3 }, () => {
 describe('a periodic task', { concurrency: 3 }, () => {
   const start = (handler: string, spool: string) => startDaemon({ spool, handler })
   const known = (spool: string) =>
-    until('it is known when', async () => {
+    until('the time of the next run is known', async () => {
       const [found] = await schedulesOf(spool)
       return found?.nextAtMs ? found : undefined
     })
 
-  it('is stored once by hand, and its next time stays', async () => {
+  it('is stored at once by hand, and keeps its next time', async () => {
     const spool = spoolDirectory()
     const daemon = await start(TICK('{ periodicity: 3600 }'), spool)
     const { nextAtMs } = await known(spool)
     assert.match((await schedules(spool, '--run', 'tick')).said, /: tick: stored as uwsgi_spoolfile_on_/)
-    await until('it has run', () => ticks(daemon) === 1)
+    await until('the task has run', () => ticks(daemon) === 1)
     assert.ok(Math.abs(((await known(spool)).nextAtMs ?? 0) - (nextAtMs ?? 0)) < 100)
     assert.equal((await schedules(spool, '--run', 'tick')).code, 0)
-    await until('it has run again', () => ticks(daemon) === 2)
+    await until('the task has run again', () => ticks(daemon) === 2)
   })
 
-  it('is not stored by hand while it runs, unless it may overlap', async () => {
+  it('is not stored by hand while it runs, unless it has overlap: true', async () => {
     const body = 'await new Promise(resolve => setTimeout(resolve, 600_000))'
     const results = await Promise.all(
       ['{ periodicity: 3600 }', '{ periodicity: 3600, overlap: true }'].map(async options => {
@@ -196,7 +196,7 @@ describe('a periodic task', { concurrency: 3 }, () => {
         const daemon = await start(TICK(options, body), spool)
         await known(spool)
         await schedules(spool, '--run', 'tick')
-        await until('it runs', () => ticks(daemon) === 1)
+        await until('the task runs', () => ticks(daemon) === 1)
         return schedules(spool, '--run', 'tick')
       }),
     )
@@ -207,35 +207,35 @@ describe('a periodic task', { concurrency: 3 }, () => {
     assert.match(results[1]?.said ?? '', /: tick: stored as/)
   })
 
-  it('that is paused is not stored, over a restart; what has passed is not made up for', async () => {
+  it('that is paused is not stored, even after a restart, and what it missed is not made up for', async () => {
     const spool = spoolDirectory()
     const handler = `${TICK('{ periodicity: 1 }')}\ntasks.task('tock', { periodicity: 1 }, () => JOURNAL('tock'))`
     const tocks = (daemon: Daemon) => daemon.journal().filter(line => line === 'tock').length
     const first = await start(handler, spool)
-    await until('both have run', () => ticks(first) > 0 && tocks(first) > 0)
+    await until('both tasks have run', () => ticks(first) > 0 && tocks(first) > 0)
     assert.equal((await schedules(spool, '--pause', 'tick')).code, 0)
     const [before, then] = [ticks(first), tocks(first)]
-    await until('the other one goes on', () => tocks(first) >= then + 3)
+    await until('the other task goes on', () => tocks(first) >= then + 3)
     assert.ok(ticks(first) <= before + 1, 'one may have been on its way')
     const status = await spoold(['status', spool])
     assert.match(status.stdout, /tick paused/)
     await stop(first)
     const stopped = { ticks: ticks(first), tocks: tocks(first) }
     const second = await start(handler, spool)
-    await until('the other one goes on', () => tocks(second) >= stopped.tocks + 3)
+    await until('the other task goes on', () => tocks(second) >= stopped.tocks + 3)
     assert.equal(ticks(second), stopped.ticks)
     const resumed = Date.now()
     await schedules(spool, '--resume', 'tick')
-    await until('it goes on', () => ticks(second) >= stopped.ticks + 2)
+    await until('the resumed task goes on', () => ticks(second) >= stopped.ticks + 2)
     assert.ok(Date.now() - resumed > 900, 'a period later, and not twice at once')
   })
 
-  it('that is paused may still be run by hand', async () => {
+  it('that is paused can still be run by hand', async () => {
     const spool = spoolDirectory()
     const daemon = await start(TICK('{ periodicity: 3600 }'), spool)
     await known(spool)
     await schedules(spool, '--pause', 'tick')
     assert.equal((await schedules(spool, '--run', 'tick')).code, 0)
-    await until('it has run', () => ticks(daemon) === 1)
+    await until('the task has run', () => ticks(daemon) === 1)
   })
 })

@@ -15,14 +15,14 @@ import { spoolDirectory } from '../helpers/workspace.js'
 const COUNT = `registerSignal(1, 'spooler', () => JOURNAL('1 ' + Date.now()))
 registerSignal(2, 'spooler', () => JOURNAL('2'))`
 
-/** The wall clock and that of timers are compared, and drift. */
+/** The wall clock and the clock of timers, which are compared, differ by up to this. */
 const CLOCKS_DIFFER_MS = 20
 
-/** What is journaled until the two seconds of another timer are over. */
+/** A timer of two seconds, whose firing ends the wait. */
 const SENTINEL = `spoold.addTimer(2, 2)`
 
-describe('a timer of code', { concurrency: 3 }, () => {
-  it('fires again and again, and is one however many processes ask for it', async () => {
+describe('a timer that code adds', { concurrency: 3 }, () => {
+  it('fires again and again, once each time however many processes add it', async () => {
     const daemon = await withSignals(`${COUNT}\n${SENTINEL}\nspoold.addRbTimer(1, 0.5, 4)`, {
       ini: { 'spooler-processes': 3 },
     })
@@ -30,7 +30,7 @@ describe('a timer of code', { concurrency: 3 }, () => {
     assert.equal((await journaled(daemon, /^1/, 4)).length, 4)
   })
 
-  it('may be one of milliseconds, and is never faster than that', async () => {
+  it('may have milliseconds, and never fires earlier than they say', async () => {
     const daemon = await withSignals(`${COUNT}\nJOURNAL('0 ' + Date.now())\nspoold.addMsTimer(1, 100)`)
     const times = (await journaled(daemon, /^[01]/, 21)).map(line => Number(line.slice(2)))
     for (const [i, time] of times.entries()) {
@@ -39,7 +39,7 @@ describe('a timer of code', { concurrency: 3 }, () => {
     }
   })
 
-  it('that is shorter than its handler does not run it twice at once', async () => {
+  it('that is shorter than its handler does not run the handler twice at once', async () => {
     const daemon = await withSignals(
       `registerSignal(1, 'spooler', async () => {
         JOURNAL('start')
@@ -53,7 +53,7 @@ describe('a timer of code', { concurrency: 3 }, () => {
     for (const [i, line] of lines.entries()) assert.equal(line, i % 2 === 0 ? 'start' : 'end')
   })
 
-  it('that fires while its handler runs waits once, not each time', async () => {
+  it('that fires while its handler runs waits once, however often it fires', async () => {
     const spool = spoolDirectory()
     const release = join(dirname(spool), 'release')
     const daemon = await withSignals(
@@ -63,7 +63,7 @@ describe('a timer of code', { concurrency: 3 }, () => {
       spoold.addTimer(2, 1)`,
       { spool, ini: { 'spooler-processes': 2 } },
     )
-    await journaled(daemon, /2/, 3) // the other one has fired five times, also where each firing is a second late
+    await journaled(daemon, /2/, 3) // by now the first timer has fired five times, even where each firing is a second late
     writeFileSync(release, '')
     await journaled(daemon, /2/, 5)
     assert.deepEqual(
@@ -72,7 +72,7 @@ describe('a timer of code', { concurrency: 3 }, () => {
     )
   })
 
-  it('may be started by a handler, each time anew when it ends', async () => {
+  it('may be added by a handler, and again each time it has ended', async () => {
     const daemon = await withSignals(`
       registerSignal(1, 'spooler', () => { JOURNAL('armed'); spoold.addRbTimer(2, 0.05, 1) })
       registerSignal(2, 'spooler', () => JOURNAL('2'))
@@ -81,7 +81,7 @@ describe('a timer of code', { concurrency: 3 }, () => {
     assert.deepEqual(daemon.journal(), Array(3).fill(['armed', '2']).flat())
   })
 
-  it('that ended does not begin again with a process that is replaced', async () => {
+  it('that has ended does not begin again in a process that replaces another', async () => {
     const daemon = await withSignals(`${COUNT}\n${SENTINEL}\nspoold.addRbTimer(1, 0.1, 1)`)
     await journaled(daemon, /^1/, 1)
     const [worker = 0] = daemon.workers()
@@ -91,19 +91,19 @@ describe('a timer of code', { concurrency: 3 }, () => {
   })
 })
 
-/** The seconds of the wall clock in which the first signal was handled. */
+/** Returns the seconds of the wall clock in which the first signal was handled. */
 const firedSeconds = (daemon: Daemon) =>
   daemon
     .journal()
     .filter(line => line.startsWith('1 '))
     .map(line => Math.floor(Number(line.slice(2)) / 1000))
 
-describe('the calendar of code', { concurrency: 3 }, () => {
-  it('fires every second once, in order', async () => {
+describe('a cron schedule that code adds', { concurrency: 3 }, () => {
+  it('fires at most once in a second, in order, and in four seconds in a row', async () => {
     const daemon = await withSignals(`${COUNT}\nspoold.addCron(1, '* * * * * *', { zone: 'Asia/Tokyo' })`, {
       ini: { 'spooler-processes': 2 },
     })
-    // A machine that stands still for a second may miss one. Four in a row come soon, and none comes twice.
+    // A machine that stands still for a second may miss one. Four in a row come soon, and no second comes twice.
     const isInARow = (seconds: readonly number[]) =>
       seconds.every((second, i) => second === (seconds[0] ?? 0) + i)
     const seconds = await until('four seconds in a row have fired', () => {
@@ -117,7 +117,7 @@ describe('the calendar of code', { concurrency: 3 }, () => {
     await daemon.waitFor(/\d\d - \[uwsgi-cron\] routing signal 1$/m)
   })
 
-  it("takes uWSGI's numbers", async () => {
+  it('takes five numbers as uWSGI does', async () => {
     const { env } = clockBeforeMinute(10)
     const daemon = await withSignals(
       `${COUNT}\nJOURNAL('0 ' + Date.now())\nspoold.addCron(1, -1, -1, -1, -1, -1)`,
@@ -132,7 +132,7 @@ describe('the calendar of code', { concurrency: 3 }, () => {
 })
 
 describe('a file monitor', { concurrency: 3 }, () => {
-  /** Changes things until the signal came, and waits until it is quiet again. */
+  /** Changes of the watched file; each is made once the signal of the one before has come. */
   const CHANGES: Readonly<Record<string, (path: string) => void>> = {
     'written to': path => appendFileSync(path, 'x'),
     touched: path => utimesSync(path, new Date(), new Date()),
@@ -145,7 +145,7 @@ describe('a file monitor', { concurrency: 3 }, () => {
     },
   }
 
-  it('of code fires for whatever happens to its file', async () => {
+  it('that code adds fires for whatever happens to its file', async () => {
     const spool = spoolDirectory()
     const path = join(dirname(spool), 'watched')
     writeFileSync(path, '')
@@ -154,12 +154,12 @@ describe('a file monitor', { concurrency: 3 }, () => {
     for (const [title, change] of Object.entries(CHANGES)) {
       const before = daemon.journal().length
       change(path)
-      await until(`it is recorded that it was ${title}`, () => daemon.journal().length > before)
+      await until(`the signal has come after the file was ${title}`, () => daemon.journal().length > before)
     }
     await daemon.waitFor(`[uwsgi-fsmon] detected event on "${path}"`)
   })
 
-  it('of a directory fires for its entries', async () => {
+  it('of a directory fires for changes of its entries', async () => {
     const spool = spoolDirectory()
     const path = join(dirname(spool), 'watched')
     mkdirSync(path)
@@ -172,7 +172,7 @@ describe('a file monitor', { concurrency: 3 }, () => {
     ]) {
       const before = daemon.journal().length
       change()
-      await until('it is recorded', () => daemon.journal().length > before)
+      await until('the signal has come', () => daemon.journal().length > before)
     }
   })
 })
@@ -204,7 +204,7 @@ describe('the schedules of an ini', { concurrency: 3 }, () => {
     await daemon.waitFor(/- \[uwsgi-touch-signal\] raising 1/)
   })
 
-  it('that are wrong are named with their lines', async () => {
+  it('that are wrong are reported with their lines', async () => {
     const daemon = await withSignals(COUNT, {
       isUnready: true,
       ini: { timer: 'x', cron: '61 * * * * run', cron2: 'a=b run', 'fs-signal': '/a', 'cron-harakiri': 'x' },
@@ -220,7 +220,7 @@ describe('the schedules of an ini', { concurrency: 3 }, () => {
       assert.match(daemon.output, wrong)
   })
 
-  it('that are not fired do not keep a signal of a task from being handled under --drain', async () => {
+  it('have no part in signals that tasks raise, which are handled under --drain', async () => {
     const spool = spoolDirectory()
     drop(spool, taskName(), packet({ raise: '1,1,1' }))
     const slow = `registerSignal(1, '', () => new Promise(end => setTimeout(end, 150)).then(() => JOURNAL('1')))`
@@ -241,7 +241,7 @@ describe('the schedules of an ini', { concurrency: 3 }, () => {
 })
 
 describe('a start', () => {
-  it('keeps what code adds at any moment of it', async () => {
+  it('keeps every schedule that code adds, at whatever moment of the start', async () => {
     const spool = spoolDirectory()
     const daemon = await withSignals(
       `${COUNT}
@@ -256,7 +256,7 @@ describe('a start', () => {
       const { stdout } = await spoold(['schedules', '--json', spool])
       return stdout.split('\n').filter(Boolean).length
     }
-    await until('all are known', async () => (await known()) === 60, 5000)
+    await until('all schedules are known', async () => (await known()) === 60, 5000)
     assert.ok(daemon.isRunning)
   })
 })
@@ -265,14 +265,14 @@ describe('a reload', { concurrency: 3 }, () => {
   const reload = async (daemon: Daemon) => {
     const before = daemon.output.length
     daemon.child.kill('SIGHUP')
-    await until('it is done', () => daemon.output.slice(before).includes('the spoolers are reloaded'))
+    await until('the reload is done', () => daemon.output.slice(before).includes('the spoolers are reloaded'))
   }
   const settings = (daemon: Daemon) => ({
     spooler: join(daemon.directory, 'spool'),
     'spooler-import': daemon.handlerFile,
   })
 
-  it('puts the schedules of the new ini in the place of the old', async () => {
+  it('replaces the schedules of the old ini by those of the new one', async () => {
     const daemon = await withSignals(COUNT, { ini: { timer: '1 0.05' } })
     await journaled(daemon, /^1/, 1)
     writeIni(daemon.iniFile, { ...settings(daemon), timer: '2 0.05' })
@@ -282,7 +282,7 @@ describe('a reload', { concurrency: 3 }, () => {
     assert.ok(daemon.journal().filter(line => line.startsWith('1')).length <= before + 1)
   })
 
-  it('puts those of the new code in the place of the old, and forgets what was added meanwhile', async () => {
+  it('replaces the schedules of the old code by those of the new code, and forgets those added at run time', async () => {
     const daemon = await withSignals(`${COUNT}\nsetTimeout(() => spoold.addMsTimer(1, 50), 100)`)
     await journaled(daemon, /^1/, 3)
     writeFileSync(
@@ -303,7 +303,7 @@ describe('a reload', { concurrency: 3 }, () => {
   it('does not disturb the pace of a timer that stays', async () => {
     const daemon = await withSignals(COUNT, { ini: { timer: '1 3' } })
     const [first = ''] = await journaled(daemon, /^1/, 1)
-    await until('half of its time is over', () => Date.now() > Number(first.slice(2)) + 1500)
+    await until('half the time of the timer is over', () => Date.now() > Number(first.slice(2)) + 1500)
     const beforeMs = Date.now()
     await reload(daemon)
     const [, second = ''] = await journaled(daemon, /^1/, 2)
@@ -312,9 +312,9 @@ describe('a reload', { concurrency: 3 }, () => {
   })
 })
 
-/** The calendar of commands knows minutes alone: what belongs to them is looked at in one. */
+/** The calendar of commands knows only minutes, so all of them are tested in one minute. */
 describe('the commands of an ini', { skip: skipUnless('mkfifo') }, () => {
-  it('run each minute, in a shell, with their output in the log', async () => {
+  it('run each minute in a shell, with their output in the log and with a harakiri', async () => {
     const spool = spoolDirectory()
     const out = join(dirname(spool), 'out')
     const daemon = await withSignals(COUNT, {
@@ -327,7 +327,7 @@ describe('the commands of an ini', { skip: skipUnless('mkfifo') }, () => {
         'cron-harakiri': 2,
       },
     })
-    await until('all have run', () => childrenOf(daemon.pid).length >= 3, 70_000)
+    await until('the three long commands run', () => childrenOf(daemon.pid).length >= 3, 70_000)
     await daemon.waitFor('a b 2')
     await daemon.waitFor(/- \[uwsgi-cron\] running "echo plain [^"]*" \(pid \d+\)/)
     await daemon.waitFor(

@@ -10,7 +10,7 @@ import { childrenOf, isAlive, TestProcess } from '../helpers/process.js'
 import { until } from '../helpers/until.js'
 import { BIN, spoolDirectory } from '../helpers/workspace.js'
 
-/** Runs a task until a file of the given name appears beside the spool. */
+/** Runs a task until the file that its key `until` names is there. */
 const PATIENT = `
 import { existsSync } from 'node:fs'
 import { setTimeout } from 'node:timers/promises'
@@ -21,32 +21,32 @@ export default async (env, task) => {
   return task.SPOOL_OK
 }`
 
-/** A daemon in the middle of the task `runs`, with `waits` behind it. */
+/** Starts a daemon that is in the middle of the task `runs`, with `waits` behind it. */
 async function busyDaemon(ini: DaemonSetup['ini'] = {}) {
   const spool = spoolDirectory()
   const gate = join(dirname(spool), 'gate')
   const daemon = await startDaemon({ spool, handler: PATIENT, ini })
   drop(spool, 'runs', packet({ until: gate }))
-  await until('it runs', () => daemon.journal().includes('began runs'))
+  await until('the task runs', () => daemon.journal().includes('began runs'))
   drop(spool, 'waits', packet({}))
   return { spool, daemon, open: () => writeFileSync(gate, ''), workers: daemon.workers() }
 }
 
 describe('the master', () => {
-  it('has threads for syncs that go together; the programs of its tasks decide for themselves', async () => {
+  it('has more than 16 threads for syncs, and does not pass UV_THREADPOOL_SIZE on to its workers', async () => {
     const daemon = await startDaemon({ spool: spoolDirectory() })
     assert.ok(readdirSync(`/proc/${daemon.pid}/task`).length > 16)
-    const worker = await until('there is a worker', () => daemon.workers().at(0))
+    const worker = await until('the daemon has a worker', () => daemon.workers().at(0))
     assert.doesNotMatch(readFileSync(`/proc/${worker}/environ`, 'latin1'), /UV_THREADPOOL_SIZE/)
   })
 })
 
 describe('a stop', { concurrency: 3 }, () => {
   for (const signal of ['SIGTERM', 'SIGINT'] as const)
-    it(`by ${signal} lets the running task end, begins no other, and exits 0`, async () => {
+    it(`by ${signal} lets the running task end, begins no other, and exits with 0`, async () => {
       const { spool, daemon, open, workers } = await busyDaemon()
       daemon.child.kill(signal)
-      daemon.child.kill(signal) // as a terminal and npm would: once is meant
+      daemon.child.kill(signal) // as a terminal and npm send it: twice, but meant once
       await daemon.waitFor('SIGINT/SIGTERM received...killing workers...')
       assert.ok(workers.every(isAlive))
       open()
@@ -57,12 +57,12 @@ describe('a stop', { concurrency: 3 }, () => {
       assert.match(daemon.output, /goodbye to uWSGI\.\n$/)
     })
 
-  it('by a second SIGTERM is a stop at once; what ran stays', async () => {
+  it('by a second SIGTERM kills at once, and keeps the task that ran', async () => {
     const { spool, daemon, workers } = await busyDaemon()
     daemon.child.kill('SIGTERM')
     await daemon.waitFor('killing workers')
     const isStill = () => daemon.isRunning
-    await until('the second counts', () => {
+    await until('the second signal counts', () => {
       if (isStill()) daemon.child.kill('SIGTERM')
       return !isStill()
     })
@@ -72,7 +72,7 @@ describe('a stop', { concurrency: 3 }, () => {
     assert.match(daemon.output, /SIGTERM received\.\.\.killing everything now\n/)
   })
 
-  it('by SIGQUIT is one at once', async () => {
+  it('by SIGQUIT kills at once, and keeps the task that ran', async () => {
     const { spool, daemon, workers } = await busyDaemon()
     daemon.child.kill('SIGQUIT')
     assert.equal(await daemon.code(), 0)
@@ -80,7 +80,7 @@ describe('a stop', { concurrency: 3 }, () => {
     assert.deepEqual(leftIn(spool), ['runs', 'waits'])
   })
 
-  it('kills a task whose mercy is over, and keeps it', async () => {
+  it('kills a task whose mercy is over, and keeps its file', async () => {
     const { spool, daemon } = await busyDaemon({ 'worker-reload-mercy': 1 })
     daemon.child.kill('SIGTERM')
     assert.equal(await daemon.code(), 0)
@@ -100,7 +100,7 @@ describe('a stop', { concurrency: 3 }, () => {
       ini: { pidfile, vacuum: true },
       isUnready: true,
     })
-    await until('it loads', () => daemon.journal().length > 0)
+    await until('the handler loads', () => daemon.journal().length > 0)
     const workers = daemon.workers()
     daemon.child.kill('SIGTERM')
     assert.equal(await daemon.code(), 0)
@@ -109,7 +109,7 @@ describe('a stop', { concurrency: 3 }, () => {
     assert.doesNotMatch(daemon.output, /is running/)
   })
 
-  it('of a master that is killed leaves no worker behind, and what ran ends', async () => {
+  it('by kill -9 of the master lets the running task end, and leaves no worker behind', async () => {
     const { spool, daemon, open, workers } = await busyDaemon()
     daemon.child.kill('SIGKILL')
     await untilGone(daemon.pid)
@@ -120,8 +120,8 @@ describe('a stop', { concurrency: 3 }, () => {
   })
 })
 
-describe('a signal', () => {
-  it('SIGUSR1, SIGUSR2 and SIGHUP do no harm while the handlers are being loaded', async () => {
+describe('a daemon that loads its handlers', () => {
+  it('is not harmed by SIGUSR1, SIGUSR2 and SIGHUP, and reloads afterwards', async () => {
     const spool = spoolDirectory()
     const gate = join(dirname(spool), 'gate')
     const daemon = await startDaemon({
@@ -134,13 +134,13 @@ describe('a signal', () => {
         export default (env, task) => { JOURNAL(task.name); return -2 }`,
       isUnready: true,
     })
-    await until('it loads', () => daemon.journal().length > 0)
+    await until('the handler loads', () => daemon.journal().length > 0)
     for (const signal of ['SIGUSR1', 'SIGUSR2', 'SIGHUP'] as const) daemon.child.kill(signal)
     writeFileSync(gate, '')
     await daemon.waitFor('is running')
     await daemon.waitFor('the spoolers are reloaded')
     drop(spool, 'a')
-    await until('it has run', () => daemon.journal().includes('a'))
+    await until('the task has run', () => daemon.journal().includes('a'))
     assert.doesNotMatch(daemon.output, /Debugger/)
   })
 })
@@ -151,7 +151,7 @@ describe('a pidfile', { concurrency: 3 }, () => {
     return { spool, ini: { pidfile: join(dirname(spool), 'pid'), ...extra } }
   }
 
-  it('refuses a second master while the first lives, and does it no harm', async () => {
+  it('refuses a second master while the first lives, which goes on', async () => {
     const { spool, ini } = withPidfile()
     const daemon = await startDaemon({ spool, ini })
     const { code, stderr } = await spoold([daemon.iniFile], { cwd: daemon.directory })
@@ -164,10 +164,10 @@ describe('a pidfile', { concurrency: 3 }, () => {
     )
     assert.equal(readFileSync(ini.pidfile, 'utf8'), `${daemon.pid}\n`)
     drop(spool, 'a')
-    await until('the first goes on', () => daemon.journal().length > 0)
+    await until('the first daemon goes on', () => daemon.journal().length > 0)
   })
 
-  it('that a killed master left is taken over', async () => {
+  it('that a killed master left behind is taken over', async () => {
     const { spool, ini } = withPidfile()
     const first = await startDaemon({ spool, ini })
     const workers = first.children()
@@ -182,13 +182,13 @@ describe('a pidfile', { concurrency: 3 }, () => {
     assert.ok(existsSync(ini.pidfile), 'without vacuum it stays, as in uWSGI')
   })
 
-  it('is removed at the end with vacuum, also when it was named from another directory', async () => {
+  it('is removed at the end with vacuum, even if it was named from another directory', async () => {
     const { spool } = withPidfile()
     const home = dirname(spool)
     mkdirSync(join(home, 'elsewhere'))
     const ini = { pidfile: 'p', 'safe-pidfile': 's', vacuum: true, chdir: join(home, 'elsewhere') }
     const daemon = await startDaemon({ spool, ini })
-    // the first is written before chdir, the other after it
+    // The pidfile is written before chdir, the safe-pidfile after it.
     const files = [join(home, 'p'), join(home, 'elsewhere', 's')]
     for (const file of files) assert.equal(readFileSync(file, 'utf8'), `${daemon.pid}\n`)
     daemon.child.kill('SIGTERM')
@@ -200,7 +200,7 @@ describe('a pidfile', { concurrency: 3 }, () => {
     )
   })
 
-  it('is removed when the start fails; a safe one is not even written', async () => {
+  it('is removed when the start fails, and a safe-pidfile is not even written', async () => {
     const { spool, ini } = withPidfile()
     const safe = join(dirname(spool), 'safe')
     const daemon = await startDaemon({
@@ -215,7 +215,7 @@ describe('a pidfile', { concurrency: 3 }, () => {
   })
 })
 
-/** Whoever tells another process something stands still afterwards, as on a busy machine. */
+/** Makes a process stand still after it has sent a message to another process, as on a busy machine. */
 const SLOW_TO_LOG = {
   NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(`
     const { send } = process
@@ -226,7 +226,7 @@ const SLOW_TO_LOG = {
 }
 
 describe('daemonize', { concurrency: 3 }, () => {
-  /** Starts into the background; the handler file is loaded when `gate` exists. */
+  /** Starts a daemon into the background; its handler file is loaded once `gate` exists. */
   function background(handler?: string, env: NodeJS.ProcessEnv = {}) {
     const spool = spoolDirectory()
     const home = dirname(spool)
@@ -257,42 +257,42 @@ describe('daemonize', { concurrency: 3 }, () => {
   }
 
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGQUIT'] as const)
-    it(`passes on a ${signal} that comes before it runs: no daemon is left behind`, async () => {
+    it(`passes on a ${signal} that comes before the daemon runs, and leaves no daemon behind`, async () => {
       const { starter, pid: pidfile, text } = background()
-      await until('it loads', () => text().includes('spawned the uWSGI spooler'))
+      await until('the handler loads', () => text().includes('spawned the uWSGI spooler'))
       const pid = Number(readFileSync(pidfile, 'utf8'))
       endWithTest(pid)
       starter.child.kill(signal)
       assert.equal(await starter.code(), 1)
       assert.match(starter.output, /\[START_FAILED\] the daemon ended before it ran; .*log says why/)
-      await until('it is gone', () => !isAlive(pid))
+      await until('the daemon is gone', () => !isAlive(pid))
       assert.ok(!existsSync(pidfile))
     })
 
-  it('returns 0 once it runs and not before; it has no terminal and logs to its file', async () => {
+  it('returns 0 only once the daemon runs, which has no terminal and logs to its file', async () => {
     const { spool, starter, log, pid: pidfile, gate, text } = background()
-    await until('it loads', () => text().includes('spawned the uWSGI spooler'))
+    await until('the handler loads', () => text().includes('spawned the uWSGI spooler'))
     const pid = Number(readFileSync(pidfile, 'utf8'))
     endWithTest(pid)
     assert.ok(starter.isRunning, 'it does not run yet')
     writeFileSync(gate, '')
     assert.equal(await starter.code(), 0)
     assert.equal(starter.output, '')
-    await until('the log says so', () => text().includes(`is running (pid: ${pid})`))
+    await until('the log says that the daemon runs', () => text().includes(`is running (pid: ${pid})`))
     assert.equal(sessionOf(pid), pid, 'a session of its own')
     assert.deepEqual(
       [0, 1, 2].map(fd => openFile(pid, fd)),
       ['/dev/null', log, log],
     )
     drop(spool, 'a')
-    await until('it has run', () => text().includes('done with task a'))
+    await until('the task has run', () => text().includes('done with task a'))
     assert.match(text(), /^printed by a$/m)
     process.kill(pid, 'SIGTERM')
     await untilGone(pid)
     assert.match(text(), /goodbye to uWSGI\.\nVACUUM: pidfile removed\.\n$/)
   })
 
-  it('returns 1 with the reason when it cannot start, and logs it too', async () => {
+  it('returns 1 with the reason when the daemon cannot start, and logs the reason, too', async () => {
     const { starter, text, pid } = background('throw new Error("boom at load")', SLOW_TO_LOG)
     assert.equal(await starter.code(), 1)
     assert.match(
@@ -303,9 +303,9 @@ describe('daemonize', { concurrency: 3 }, () => {
     assert.ok(!existsSync(pid))
   })
 
-  it('returns 1 when it is ended before it runs', async () => {
+  it('returns 1 when the daemon is killed before it runs', async () => {
     const { starter, text, pid: pidfile, log } = background()
-    await until('it loads', () => text().includes('spawned the uWSGI spooler'))
+    await until('the handler loads', () => text().includes('spawned the uWSGI spooler'))
     const pid = Number(readFileSync(pidfile, 'utf8'))
     const workers = childrenOf(pid)
     endWithTest(pid)
@@ -315,7 +315,7 @@ describe('daemonize', { concurrency: 3 }, () => {
     assert.equal(starter.output, `spoold: [START_FAILED] the daemon ended before it ran; ${log} says why\n`)
   })
 
-  it('with a wrong configuration, or a log that cannot be opened, is reported at once', async () => {
+  it('reports a wrong configuration, or a log that cannot be opened, at once', async () => {
     const spool = spoolDirectory()
     const handler = join(dirname(spool), 'h.mjs')
     writeFileSync(handler, 'export default () => -2')
@@ -332,7 +332,7 @@ describe('daemonize', { concurrency: 3 }, () => {
   })
 })
 
-describe('the surroundings of handlers', { concurrency: 3 }, () => {
+describe('the umask, environment and directory of handlers', { concurrency: 3 }, () => {
   const REPORT = `export default (env, task) => {
     const umask = process.umask(0); process.umask(umask)
     JOURNAL(JSON.stringify({ umask, cwd: process.cwd(), made: process.env.MADE, gone: process.env.GONE }))
@@ -348,20 +348,20 @@ describe('the surroundings of handlers', { concurrency: 3 }, () => {
       ini: { umask: '027', env: 'MADE=a=b', unenv: 'GONE', 'spooler-chdir': '/' },
     })
     drop(spool, 'a')
-    await until('it has run', () => daemon.journal().length > 0)
+    await until('the task has run', () => daemon.journal().length > 0)
     assert.deepEqual(JSON.parse(daemon.journal()[0] ?? ''), { umask: 0o027, cwd: '/', made: 'a=b' })
   })
 
-  it('are those of the start where nothing is asked for', async () => {
+  it('are those of the start and of the spool where no option is set', async () => {
     const spool = spoolDirectory()
     const umask = process.umask()
     const daemon = await startDaemon({ spool, handler: REPORT, env: { GONE: 'x' } })
     drop(spool, 'a')
-    await until('it has run', () => daemon.journal().length > 0)
+    await until('the task has run', () => daemon.journal().length > 0)
     assert.deepEqual(JSON.parse(daemon.journal()[0] ?? ''), { umask, cwd: spool, gone: 'x' })
   })
 
-  it('begin in chdir, where relative names of handlers are found, and those of spools are not', async () => {
+  it('apply chdir to relative names of handler files, but not to those of spools', async () => {
     const spool = spoolDirectory()
     const home = dirname(spool)
     mkdirSync(join(home, 'app'))
@@ -371,7 +371,7 @@ describe('the surroundings of handlers', { concurrency: 3 }, () => {
       isUnready: true,
       handler: REPORT,
     }).then(async early => {
-      await early.code() // it finds no such handler
+      await early.code() // the handler file is not there yet
       assert.match(early.output, /app\/moved\.mjs cannot be read/)
       renameSync(early.handlerFile, join(home, 'app', 'moved.mjs'))
       const again = new TestProcess(process.execPath, [BIN, early.iniFile], { cwd: home })
@@ -380,7 +380,7 @@ describe('the surroundings of handlers', { concurrency: 3 }, () => {
     })
     assert.match(daemon.output, /^chdir\(\) to app$/m)
     drop(spool, 'a')
-    await until('it has run', () => daemon.journal().length > 0)
+    await until('the task has run', () => daemon.journal().length > 0)
     assert.equal(JSON.parse(daemon.journal()[0] ?? '').cwd, spool)
   })
 })
@@ -395,20 +395,20 @@ describe('procname', { concurrency: 3 }, () => {
     [{ 'procname-master': 'boss', 'procname-prefix': '<' }, '<boss', '<uWSGI spooler'],
   ]
   for (const [ini, master, worker] of CASES)
-    it(`names as uWSGI does with ${JSON.stringify(ini)}`, async () => {
+    it(`names the processes as uWSGI does with ${JSON.stringify(ini)}`, async () => {
       const daemon = await startDaemon({ spool: spoolDirectory(), ini })
       assert.equal(titleOf(daemon.pid), master)
       assert.deepEqual(daemon.workers().map(titleOf), [worker])
     })
 
-  it('not asked for leaves the command line', async () => {
+  it('leaves the command line as it is where no such option is set', async () => {
     const daemon = await startDaemon({ spool: spoolDirectory() })
     assert.ok(titleOf(daemon.pid).includes(daemon.iniFile))
   })
 })
 
 describe('--drain', { concurrency: 3 }, () => {
-  it('runs what is due and exits; what is due later, or again later, stays', async () => {
+  it('runs what is due and exits, and leaves tasks that are for later or are to run again', async () => {
     const spool = spoolDirectory()
     const soon = Math.floor(Date.now() / 1000) + 1000
     for (let i = 0; i < 20; i++) drop(spool)
@@ -426,7 +426,7 @@ describe('--drain', { concurrency: 3 }, () => {
     assert.match(daemon.output, /goodbye to uWSGI\.\n$/)
   })
 
-  it('runs what the tasks themselves put there', async () => {
+  it('runs tasks that its tasks store', async () => {
     const spool = spoolDirectory()
     drop(spool, 'a-3')
     const daemon = await startDaemon({
@@ -445,14 +445,14 @@ describe('--drain', { concurrency: 3 }, () => {
     assert.deepEqual(daemon.journal(), ['a-3', 'a-2', 'a-1', 'a-0'])
   })
 
-  it('of an empty spool exits 0 too', async () => {
+  it('exits with 0 for an empty spool', async () => {
     const daemon = await startDaemon({ spool: spoolDirectory(), args: ['--drain'] })
     assert.equal(await daemon.code(), 0)
   })
 })
 
 describe('a start that fails', { concurrency: 3 }, () => {
-  it('exits 1 with the stack of a handler that cannot be loaded, and leaves no process', async () => {
+  it('exits with 1 and the stack of a handler that cannot be loaded, and leaves no process', async () => {
     const daemon = await startDaemon({
       spool: spoolDirectory(),
       handler: `function deep() { throw new Error('boom') }\ndeep()`,
@@ -469,7 +469,7 @@ describe('a start that fails', { concurrency: 3 }, () => {
     await untilGone(...workers)
   })
 
-  it('exits 1 for a module without a handler, and says what was expected', async () => {
+  it('exits with 1 for a module without a handler, and says what was expected', async () => {
     const daemon = await startDaemon({
       spool: spoolDirectory(),
       handler: 'export const x = 1',
@@ -482,7 +482,7 @@ describe('a start that fails', { concurrency: 3 }, () => {
     )
   })
 
-  it('exits 1 with every error of a wrong configuration', async () => {
+  it('exits with 1 and every error of a wrong configuration', async () => {
     const daemon = await startDaemon({
       spool: spoolDirectory(),
       ini: { 'spooler-frequency': 'often', 'spooler-processes': -1 },

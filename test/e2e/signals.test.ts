@@ -20,7 +20,7 @@ describe('a signal', () => {
     await daemon.waitFor('signum 255 registered (wid: 0 modifier1: 0 target: default, any worker)')
   })
 
-  it('is distinguished by whether this process has a handler for it', async () => {
+  it('counts as registered once this process has a handler for it', async () => {
     const daemon = await withSignals(`
       JOURNAL(spoold.signalRegistered(3))
       registerSignal(3, 'spooler', () => {})
@@ -28,7 +28,7 @@ describe('a signal', () => {
     assert.deepEqual(daemon.journal(), ['false', 'true'])
   })
 
-  it('is handled by the one who registered last', async () => {
+  it('is handled by the handler that was registered last', async () => {
     const daemon = await withSignals(`
       registerSignal(1, 'mule1', () => JOURNAL('first'))
       registerSignal(1, 'spooler', () => JOURNAL('second'))`)
@@ -36,7 +36,7 @@ describe('a signal', () => {
     assert.deepEqual(await journaled(daemon, /./, 1), ['second'])
   })
 
-  it('may be raised while the module is loaded, and registered later', async () => {
+  it('may be raised while the module loads, and registered by the handler of another one', async () => {
     const daemon = await withSignals(`
       registerSignal(1, 'spooler', () => {
         registerSignal(2, 'spooler', () => JOURNAL('two'))
@@ -46,7 +46,7 @@ describe('a signal', () => {
     assert.deepEqual(await journaled(daemon, /./, 1), ['two'])
   })
 
-  it('does not wait for a slow task while another process is free', async () => {
+  it('is handled by another process while a task is slow', async () => {
     const daemon = await withSignals(`registerSignal(1, 'spooler', () => JOURNAL('one'))`, {
       ini: { 'spooler-processes': 2 },
     })
@@ -56,7 +56,7 @@ describe('a signal', () => {
     writeFileSync(release, '')
   })
 
-  it('goes before the tasks that wait', async () => {
+  it('is handled before tasks that wait', async () => {
     const daemon = await withSignals(`registerSignal(1, 'spooler', () => JOURNAL('signal'))`)
     const release = join(daemon.directory, 'release')
     task(daemon, { name: 'slow', raise: '1', until: release })
@@ -67,7 +67,7 @@ describe('a signal', () => {
     assert.deepEqual(daemon.journal().slice(0, 2), ['task slow', 'signal'])
   })
 
-  it('does not run twice at once, and runs as often as it was raised', async () => {
+  it('does not run twice at once, but as often as it was raised', async () => {
     const daemon = await withSignals(
       `registerSignal(1, 'spooler', async () => {
         JOURNAL('start')
@@ -81,7 +81,7 @@ describe('a signal', () => {
     assert.deepEqual(daemon.journal(), Array(5).fill(['start', 'end']).flat())
   })
 
-  it('is lost in no change of processes', async () => {
+  it('is not lost when workers are recycled', async () => {
     const daemon = await withSignals(`registerSignal(1, 'spooler', () => JOURNAL('run'))`, {
       ini: { 'spooler-processes': 2, 'spooler-max-tasks': 1 },
     })
@@ -89,7 +89,7 @@ describe('a signal', () => {
     assert.equal((await journaled(daemon, /run/, 20)).length, 20)
   })
 
-  it('runs to its end when the daemon is stopped', async () => {
+  it('is handled to the end when the daemon is stopped', async () => {
     const daemon = await withSignals(`registerSignal(1, 'spooler', async () => {
       JOURNAL('start')
       await there(process.cwd() + '/../release')
@@ -104,7 +104,7 @@ describe('a signal', () => {
     assert.deepEqual(daemon.journal(), ['start', 'end'])
   })
 
-  it('that waits when there are too many is refused', async () => {
+  it('is refused while 1024 signals wait', async () => {
     const daemon = await withSignals(
       `registerSignal(1, 'spooler', () => there(process.cwd() + '/../release'))`,
       {
@@ -114,8 +114,8 @@ describe('a signal', () => {
     const port = await portOf(daemon)
     task(daemon, { raise: Array(1030).fill('1').join() })
     await daemon.waitFor('could not deliver signal 1: *** SIGNAL QUEUE IS FULL: 1024 signals wait ***')
-    // the first of them is taken out, when the task has ended
-    await until('the next is refused', async () => (await exchange(port, packetOf(1))) === REFUSED)
+    // The first waiting signal is taken out when the task has ended.
+    await until('the next signal is refused', async () => (await exchange(port, packetOf(1))) === REFUSED)
     writeFileSync(join(daemon.directory, 'release'), '')
   })
 })
@@ -123,12 +123,12 @@ describe('a signal', () => {
 describe('the target of a signal', () => {
   const WHO = `n => JOURNAL(n + ' ' + process.pid)`
 
-  it('workers is every process', async () => {
+  it('workers means every process', async () => {
     const daemon = await withSignals(`registerSignal(1, 'workers', ${WHO})`, {
       ini: { 'spooler-processes': 3 },
     })
-    await until('all are there', () => daemon.workers().length === 3)
-    await until('all have run it', async () => {
+    await until('all processes are there', () => daemon.workers().length === 3)
+    await until('all processes have run the handler', async () => {
       task(daemon, { raise: '1' })
       await journaled(daemon, /^1/, 1)
       return new Set(daemon.journal()).size === 3
@@ -136,7 +136,7 @@ describe('the target of a signal', () => {
     assert.deepEqual(new Set(daemon.journal()), new Set(daemon.workers().map(pid => `1 ${pid}`)))
   })
 
-  it('worker2 is the second process', async () => {
+  it('worker2 means the second process, and worker9 is reported as invalid', async () => {
     const daemon = await withSignals(
       `registerSignal(1, 'worker2', ${WHO}); registerSignal(2, 'worker9', ${WHO})`,
       {
@@ -144,7 +144,7 @@ describe('the target of a signal', () => {
       },
     )
     const [, second] = [...daemon.output.matchAll(/with pid (\d+)/g)].map(([, pid]) => pid)
-    await until('it has run it', () => {
+    await until('the process has run the handler', () => {
       task(daemon, { raise: '1' })
       return daemon.journal().length > 0
     })
@@ -153,7 +153,7 @@ describe('the target of a signal', () => {
     await daemon.waitFor('invalid signal target: worker9')
   })
 
-  it('is a process of that spool when it is an absolute directory', async () => {
+  it('means a process of that spool if it is an absolute directory', async () => {
     const [spool, other] = [spoolDirectory(), spoolDirectory()]
     const daemon = await withSignals(
       `registerSignal(1, ${JSON.stringify(other)}, () => JOURNAL(process.cwd()))`,
@@ -164,14 +164,14 @@ describe('the target of a signal', () => {
   })
 
   for (const target of ['mules', 'mule1', 'farm_a'])
-    it(`${target} is one process of any spool: there are no mules`, async () => {
+    it(`${target} means one process of any spool, because there are no mules`, async () => {
       const daemon = await withSignals(`registerSignal(1, '${target}', () => JOURNAL('run'))`)
       task(daemon, { raise: '1' })
       assert.deepEqual(await journaled(daemon, /run/, 1), ['run'])
     })
 
   for (const target of ['subscribed', '/nowhere'])
-    it(`${target} is no process, and the log says so`, async () => {
+    it(`${target} means no process, and the log says so`, async () => {
       const daemon = await withSignals(`registerSignal(1, '${target}', () => JOURNAL('run'))`)
       task(daemon, { raise: '1' })
       await daemon.waitFor(`^^^ UNSUPPORTED SIGNAL TARGET: ${target} ^^^`)
@@ -239,7 +239,7 @@ describe('the handler of a signal', () => {
     assert.equal(daemon.journal().length, 3)
   })
 
-  it('does not count without', async () => {
+  it('does not count for spooler-max-tasks without spooler-signal-as-task', async () => {
     const daemon = await withSignals(`registerSignal(1, 'spooler', () => JOURNAL('run'))`, {
       ini: { 'spooler-max-tasks': 3, ...NETWORK },
     })
@@ -251,11 +251,11 @@ describe('the handler of a signal', () => {
     assert.doesNotMatch(daemon.output, /recycling/)
   })
 
-  it('brings a process with spooler-cheap', async () => {
+  it('gets a process in a cheap spool that has none', async () => {
     const daemon = await withSignals(`registerSignal(1, 'spooler', () => JOURNAL('run'))`, {
       ini: { 'spooler-cheap': true, ...NETWORK },
     })
-    await until('it is alone', () => daemon.workers().length === 0)
+    await until('the spool has no process', () => daemon.workers().length === 0)
     assert.equal(await exchange(await portOf(daemon), packetOf(1)), STORED)
     await journaled(daemon, /run/, 1)
   })
@@ -293,14 +293,14 @@ describe('a handler module', () => {
     [`signal(-1)`, /expected a signal number from 0 to 255, got -1/],
   ]
   for (const [code, expected] of WRONG)
-    it(`that says ${code} keeps the daemon from starting`, async () => {
+    it(`that calls ${code} keeps the daemon from starting`, async () => {
       const daemon = await withSignals(code, { isUnready: true })
       assert.equal(await daemon.code(), 1)
       assert.match(daemon.output, /\[HANDLER_UNLOADABLE\]/)
       assert.match(daemon.output, expected)
     })
 
-  it('that runs alone learns what is wrong', async () => {
+  it('that runs outside of a daemon gets the error NOT_IN_A_WORKER', async () => {
     const file = join(workspace(), 'alone.mjs')
     writeFileSync(
       file,

@@ -14,7 +14,7 @@ import { spoolDirectory } from '../helpers/workspace.js'
 const OK = 'export default (env, task) => task.SPOOL_OK\n'
 const ENDLESS = `export default () => { JOURNAL('runs'); return new Promise(resolve => setInterval(resolve, 2 ** 30)) }`
 const NEVER = `await new Promise(resolve => setInterval(resolve, 2 ** 30))\n${OK}`
-/** What can be loaded is, even on a busy machine. */
+/** Long enough that what can be loaded is loaded, even on a busy machine. */
 const INI = { 'spooler-start-timeout': 15, 'spooler-frequency': 1 }
 
 async function runs(daemon: Daemon, spool: string, name: string): Promise<void> {
@@ -24,7 +24,7 @@ async function runs(daemon: Daemon, spool: string, name: string): Promise<void> 
 }
 
 describe('a start', { skip: skipUnless('strace') }, () => {
-  it('forks a worker before the daemon is loaded, and lists the spool while that loads its handlers', async () => {
+  it('forks a worker before it loads the daemon, and lists the spool while the worker loads its handlers', async () => {
     const spool = spoolDirectory()
     const trace = join(dirname(spool), 'trace')
     drop(spool, 'task', packet({}))
@@ -67,8 +67,8 @@ describe('a start', { skip: skipUnless('strace') }, () => {
   })
 })
 
-describe('a handler that never ends to load', () => {
-  it('ends the start of the daemon with its code and the name of what loads', async () => {
+describe('a handler that never finishes loading', () => {
+  it('ends the start of the daemon with exit code 1 and the name of its file', async () => {
     const spool = spoolDirectory()
     const ini = { 'spooler-start-timeout': 1 }
     const daemon = await startDaemon({ spool, handler: NEVER, ini, isUnready: true })
@@ -88,7 +88,7 @@ describe('a handler that never ends to load', () => {
     assert.equal(await daemon.code(), 0)
   })
 
-  it('refuses a reload, and no process is said to take the place of the one that tried', async () => {
+  it('makes a reload fail, and no process is said to replace the one that tried to load it', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({ spool, handler: OK, ini: { 'spooler-start-timeout': 1 } })
     for (const [handler, fault] of [
@@ -104,7 +104,7 @@ describe('a handler that never ends to load', () => {
     assert.doesNotMatch(daemon.output, /trying respawn/)
   })
 
-  it('refuses a reload, and the next one is served', async () => {
+  it('makes a reload fail, and the next reload succeeds', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({ spool, handler: OK, ini: INI })
     const before = daemon.workers()
@@ -115,11 +115,11 @@ describe('a handler that never ends to load', () => {
     writeFileSync(daemon.handlerFile, OK)
     daemon.child.kill('SIGHUP')
     await daemon.waitFor('the spoolers are reloaded')
-    await until('the old ones are gone', () => !before.some(isAlive) && daemon.workers().length === 1)
+    await until('the old workers are gone', () => !before.some(isAlive) && daemon.workers().length === 1)
     await runs(daemon, spool, 'b')
   })
 
-  it('keeps a worker that died from coming back, and a stop works meanwhile', async () => {
+  it('keeps a dead worker from being replaced, and does not hold up a stop', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({ spool, handler: OK, ini: INI })
     writeFileSync(daemon.handlerFile, NEVER)
@@ -129,7 +129,7 @@ describe('a handler that never ends to load', () => {
     assert.equal(await daemon.code(), 0)
   })
 
-  it('in Python, when it takes the place of an interpreter that died', {
+  it('ends its worker if it was to replace a dead Python interpreter', {
     skip: skipUnless('python3'),
   }, async () => {
     const spool = spoolDirectory()
@@ -161,7 +161,7 @@ uwsgi.spooler = spooler
 })
 
 describe('a reload of two spools', () => {
-  it('changes neither when the second cannot start', async () => {
+  it('changes neither spool when the second cannot start', async () => {
     const [one, two] = [spoolDirectory(), spoolDirectory()]
     const handler = `
       import { existsSync } from 'node:fs'
@@ -175,24 +175,24 @@ describe('a reload of two spools', () => {
     daemon.child.kill('SIGHUP')
     await daemon.waitFor(/the reload is rejected.*broken/)
     for (let i = 0; i < 5; i++) drop(one, `task-${i}`, packet({ n: String(i) }))
-    await until('they have run', () => leftIn(one).length === 0)
+    await until('the tasks have run', () => leftIn(one).length === 0)
     assert.deepEqual(
       readJournal(dirname(one)).filter(line => !line.endsWith(' old')),
       [],
     )
-    await until('what was started is gone', () => String(daemon.workers().sort()) === String(before))
+    await until('the started workers are gone', () => String(daemon.workers().sort()) === String(before))
   })
 })
 
-describe('a daemon that cannot start in the end', () => {
-  it('has given out no task, and leaves no worker behind', async () => {
+describe('a daemon that ends early', () => {
+  it('has given out no task and leaves no worker behind when its start fails at the end', async () => {
     const spool = spoolDirectory()
     const pidfile = join(dirname(spool), 'pid')
     const ini = { 'safe-pidfile': pidfile }
     const holder = await startDaemon({ spool: spoolDirectory(), handler: OK, ini })
     drop(spool, 'endless')
     const daemon = await startDaemon({ spool, handler: ENDLESS, ini, isUnready: true })
-    await until('it has ended', () => !daemon.isRunning) // a worker that is left would keep its output open
+    await until('the daemon has ended', () => !daemon.isRunning) // a worker that is left would keep the output open
     const spawned = daemon.output.matchAll(/spawned the uWSGI spooler .* with pid (\d+)/g)
     const workers = Array.from(spawned, ([, pid]) => Number(pid))
     assert.equal(workers.length, 1)
@@ -207,7 +207,7 @@ describe('a daemon that cannot start in the end', () => {
     ['whose first worker loads', 'false'],
     ['that replaces its workers', 'makes(first)'],
   ] as const)
-    it(`is stopped in the middle of a reload ${when}: nothing is fired any more`, async () => {
+    it(`fires no schedule after a stop in the middle of a reload ${when}`, async () => {
       const spool = spoolDirectory()
       const handler = `
         import { existsSync, mkdirSync } from 'node:fs'
@@ -220,7 +220,10 @@ describe('a daemon that cannot start in the end', () => {
       const daemon = await startDaemon({ spool, handler, ini: { 'spooler-processes': 2 } })
       drop(spool, 'task', packet({}))
       const loads = () => daemon.journal().filter(line => line === 'loads').length
-      await until('it runs, and both are there', () => daemon.journal().length === 3 && loads() === 2)
+      await until(
+        'the task runs, and both workers are there',
+        () => daemon.journal().length === 3 && loads() === 2,
+      )
       writeFileSync(join(dirname(spool), 'slow'), '')
       writeIni(daemon.iniFile, {
         spooler: spool,
@@ -230,10 +233,10 @@ describe('a daemon that cannot start in the end', () => {
       })
       daemon.child.kill('SIGHUP')
       const ofNew = mayLoad === 'false' ? 1 : 2
-      await until('a new one loads, and cannot', () => loads() === 2 + ofNew)
+      await until('a new worker loads, and cannot finish', () => loads() === 2 + ofNew)
       daemon.child.kill('SIGTERM')
       await daemon.waitFor('killing workers...')
-      await setTimeout(3000) // it would fire each second
+      await setTimeout(3000) // the schedule would fire each second
       mkdirSync(join(dirname(spool), 'end'))
       assert.equal(await daemon.code(), 0)
       assert.doesNotMatch(daemon.output, /routing signal 1/)

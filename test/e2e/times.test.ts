@@ -16,7 +16,7 @@ import { type Language, startHost } from '../hosts/host-daemon.js'
 
 const IN_2030 = 1_893_456_000
 
-/** What is given as `at`, and the time that it means in epoch seconds; undefined: it is refused, and nothing is stored. */
+/** Values of `at` and the times that they mean in epoch seconds; undefined: the value is refused, and nothing is stored. */
 const TIMES: ReadonlyArray<readonly [at: string, means: number | 'now' | 'in an hour' | undefined]> = [
   ['1893456000', IN_2030],
   ['1893456000.75', IN_2030],
@@ -35,7 +35,7 @@ const TIMES: ReadonlyArray<readonly [at: string, means: number | 'now' | 'in an 
   ['1893456000000', undefined],
 ]
 
-/** What the only task of a spool has: its file's time, and `at` as its handler gets it. */
+/** Returns the mtime of the only task file of a spool, and `at` as its handler gets it. */
 function storedIn(
   spool: string,
 ): { readonly atSeconds: number; readonly at: string | undefined } | undefined {
@@ -48,7 +48,7 @@ function storedIn(
   return { atSeconds: Math.floor(statSync(path).mtimeMs / 1000), at: lastValue(vars, 'at') }
 }
 
-/** @param store stores a task with this `at` in this spool @returns false if it is refused */
+/** Checks all TIMES. @param store stores a task with this `at` in this spool @returns false if the task is refused */
 async function assertTimes(store: (spool: string, at: string) => Promise<boolean>, spool = spoolDirectory()) {
   const wrong: string[] = []
   for (const [at, means] of TIMES) {
@@ -151,7 +151,7 @@ end`,
       await assertTimes(async (_, at) => {
         const { length } = daemon.journal()
         drop(spool, undefined, packet({ when: at }))
-        await until('it has answered', () => daemon.journal().length > length)
+        await until('the handler has answered', () => daemon.journal().length > length)
         const answer = daemon.journal().at(-1) ?? ''
         assert.match(answer, /^(stored|refused: .*at must be epoch seconds.*)$/)
         return answer === 'stored'

@@ -13,7 +13,7 @@ import { recordOf } from '../helpers/spools.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
-/** Blocks its process for so long as the task says, or until a file is there. */
+/** Blocks its process for as long as the task says, or until a file is there. */
 const HANDLER = `
   import { existsSync } from 'node:fs'
   const sleep = ms => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
@@ -28,17 +28,17 @@ const HANDLER = `
 const PROCESSES = 4
 const WATCHED_MS = isLong ? 300_000 : 10_000
 
-/** Many fast tasks first: from then on the workers are given many at a time. */
+/** Runs many fast tasks, after which the workers are given many tasks at a time. */
 async function warmUp(spool: string): Promise<void> {
   for (let i = 0; i < 3000; i++) drop(spool, `fast-${i}`, packet({}))
-  await until('the fast ones have run', () => leftIn(spool).length === 0, 60_000)
+  await until('the fast tasks have run', () => leftIn(spool).length === 0, 60_000)
 }
 
 function residentKib(pid: number): number {
   return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1])
 }
 
-/** In ticks of 10 ms. */
+/** Returns the processor time of a process in ms, in steps of 10 ms. */
 function cpuMsOf(pid: number): number {
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
     .replace(/^.*\) /s, '')
@@ -60,14 +60,14 @@ async function start(spool: string, ini: Record<string, string | number | string
 }
 
 describe('handlers that block their process, after a fast phase, with a backlog', () => {
-  it('cost the master neither memory nor a core, and another spool nothing', async () => {
+  it('cost the master neither memory nor a core, and do not hold up another spool', async () => {
     const [spool, other] = [spoolDirectory(), spoolDirectory()]
     const gate = join(dirname(spool), 'gate')
     const daemon = await start(spool, { 'spooler-processes': PROCESSES, spooler: [spool, other] })
     await warmUp(spool)
     await blockAll(spool, gate)
     for (let i = 0; i < 5000; i++) drop(spool, `6-fast-${i}`, packet({}))
-    await setTimeout(1000) // what it knows of the backlog is there from now on
+    await setTimeout(1000) // by then the master knows the backlog
     const [rss, cpu, since] = [residentKib(daemon.pid), cpuMsOf(daemon.pid), performance.now()]
     await setTimeout(WATCHED_MS)
     const grownMib = (residentKib(daemon.pid) - rss) / 1024
@@ -76,18 +76,18 @@ describe('handlers that block their process, after a fast phase, with a backlog'
     assert.ok(share <= 0.05, `the master took ${(share * 100).toFixed(1)} % of a core`)
     for (let i = 0; i < 20; i++) {
       drop(other, `quick-${i}`, packet({}))
-      await until('it has run', () => leftIn(other).length === 0, 5000)
+      await until('the task has run', () => leftIn(other).length === 0, 5000)
     }
     writeFileSync(gate, '')
     await until('nothing is left', () => leftIn(spool).length === 0, 60_000)
   })
 
-  it('leave nobody in doubt which newcomers are due, for later, or no tasks', async () => {
+  it('do not keep the daemon from knowing which new files are due, for later, or no tasks', async () => {
     const spool = spoolDirectory()
     const gate = join(dirname(spool), 'gate')
     await start(spool, { 'spooler-processes': 1 })
     drop(spool, 'block', packet({ gate, n: 'block-0' }))
-    await until('it is blocked', () => blocked(spool).length === 1)
+    await until('the worker is blocked', () => blocked(spool).length === 1)
     const tomorrow = Math.ceil(Date.now() / 1000) + 86_400
     for (let i = 0; i < 5000; i++)
       drop(spool, `new-${i}`, packet(i % 2 === 0 ? {} : { at: String(tomorrow) }))
@@ -97,42 +97,45 @@ describe('handlers that block their process, after a fast phase, with a backlog'
       return { due, unseen, later, unreadable, running }
     }
     const all = { due: 2500, unseen: 0, later: 2500, unreadable: 3, running: 1 }
-    await until('all are known', async () => isDeepStrictEqual(await known(), all), 20_000).catch(
+    await until('all files are known', async () => isDeepStrictEqual(await known(), all), 20_000).catch(
       async error => assert.deepEqual(await known(), all, error),
     )
     writeFileSync(gate, '')
-    await until('what is due has run', () => leftIn(spool).length === 2503, 60_000)
+    await until('all due tasks have run', () => leftIn(spool).length === 2503, 60_000)
   })
 
-  it('let an urgent task start within one run', async () => {
+  it('let an urgent task begin within one run', async () => {
     const spool = spoolDirectory()
     const daemon = await start(spool, { 'spooler-processes': 2, 'spooler-ordered': 'true' })
     await warmUp(spool)
     for (let i = 0; i < 20; i++) drop(spool, `5-slow-${i}`, packet({ n: `slow-${i}`, ms: '1000' }))
-    await until('some run', () => daemon.journal().length >= 2)
+    await until('some tasks run', () => daemon.journal().length >= 2)
     await setTimeout(300)
     const before = daemon.journal().length
     drop(spool, '1-urgent', packet({ n: 'urgent' }))
-    await until('it has run', () => daemon.journal().some(line => line.includes(' urgent ')))
+    await until('the urgent task has run', () => daemon.journal().some(line => line.includes(' urgent ')))
     const place = daemon.journal().findIndex(line => line.includes(' urgent '))
     assert.ok(place - before <= 1, `${place - before} others began before it`)
   })
 
-  it('leave what they had not begun to others, in order', async () => {
+  it('leave tasks that they had not begun to other workers', async () => {
     const spool = spoolDirectory()
     const gate = join(dirname(spool), 'gate')
     const daemon = await start(spool, { 'spooler-processes': 2, 'spooler-ordered': 'true' })
     await warmUp(spool)
     drop(spool, '0-block', packet({ gate, n: 'block-0' }))
     for (let i = 0; i < 300; i++) drop(spool, `1-${1000 + i}`, packet({ n: `fast-${i}` }))
-    await until('all others have run', () => daemon.journal().length === 301 && leftIn(spool).length === 1)
+    await until(
+      'all other tasks have run',
+      () => daemon.journal().length === 301 && leftIn(spool).length === 1,
+    )
     assert.deepEqual(leftIn(spool), ['0-block'])
     writeFileSync(gate, '')
     await until('nothing is left', () => leftIn(spool).length === 0)
     assert.equal(new Set(daemon.journal().map(line => line.split(' ')[1])).size, 301)
   })
 
-  it('stay theirs when others are given their task meanwhile: no event, no wait, no count', async () => {
+  it('keep their task when another worker is given it meanwhile, without an event, a wait or a count', async () => {
     const spool = spoolDirectory()
     const gate = join(dirname(spool), 'gate')
     const daemon = await start(spool, {
@@ -143,11 +146,14 @@ describe('handlers that block their process, after a fast phase, with a backlog'
     await warmUp(spool)
     await inProcess(['pause', spool])
     await daemon.waitFor(' paused: ')
-    // neither the first of its batch nor alone in it
+    // The task is neither the first of its batch nor alone in it.
     for (let i = 0; i < 60; i++)
       drop(spool, `1-${100 + i}`, packet(i === 5 ? { gate, n: 'block-5' } : { n: `fast-${i}` }))
     await inProcess(['resume', spool])
-    await until('all others have run', () => daemon.journal().length === 60 && leftIn(spool).length === 1)
+    await until(
+      'all other tasks have run',
+      () => daemon.journal().length === 60 && leftIn(spool).length === 1,
+    )
     const pidsOf = new Map(daemon.journal().map(line => line.split(' ').slice(1) as [string, string]))
     const pid = Number(pidsOf.get('block-5'))
     assert.notEqual(
@@ -163,9 +169,11 @@ describe('handlers that block their process, after a fast phase, with a backlog'
       return { due: tasks.due, waiting: tasks.waiting, running }
     }
     const its = { due: 0, waiting: 0, running: [[pid, '1-105']] }
-    await until('it is told', async () => isDeepStrictEqual(await told(), its), 5000).catch(async error =>
-      assert.deepEqual(await told(), its, error),
-    )
+    await until(
+      'the snapshot shows only this task',
+      async () => isDeepStrictEqual(await told(), its),
+      5000,
+    ).catch(async error => assert.deepEqual(await told(), its, error))
     writeFileSync(gate, '')
     await until('nothing is left', () => leftIn(spool).length === 0)
     await daemon.waitFor('done with task 1-105 ')
@@ -178,7 +186,7 @@ describe('handlers that block their process, after a fast phase, with a backlog'
     assert.deepEqual([totals.done, daemon.journal().length], [3060, 60])
   })
 
-  it('begin nothing of what people removed or held meanwhile', async () => {
+  it('do not make their worker begin a task that was removed or held meanwhile', async () => {
     const spool = spoolDirectory()
     const gate = join(dirname(spool), 'gate')
     const daemon = await start(spool, { 'spooler-processes': 1, 'spooler-ordered': 'true' })
@@ -192,11 +200,11 @@ describe('handlers that block their process, after a fast phase, with a backlog'
     ]
     drop(spool, '3-last', packet({ n: 'last' }))
     await inProcess(['resume', spool])
-    await until('it is blocked', () => blocked(spool).length === 1)
+    await until('the worker is blocked', () => blocked(spool).length === 1)
     await inProcess(['rm', removed])
     await inProcess(['hold', held])
     writeFileSync(gate, '')
-    await until('all others have run', () => leftIn(spool).length === 1)
+    await until('all other tasks have run', () => leftIn(spool).length === 1)
     assert.deepEqual(leftIn(spool), ['2-held'])
     assert.deepEqual(
       daemon.journal().map(line => line.split(' ')[1]),
@@ -204,7 +212,7 @@ describe('handlers that block their process, after a fast phase, with a backlog'
     )
   })
 
-  it('are named by status, and nothing counts as due that has run before them', async () => {
+  it('are named by status, and no task that ran before them counts as due', async () => {
     const spool = spoolDirectory()
     const gate = join(dirname(spool), 'gate')
     const name = (i: number) => `uwsgi_spoolfile_on_host_1_${1000 + i}_1_1700000000_${1000 + i}`
@@ -212,7 +220,7 @@ describe('handlers that block their process, after a fast phase, with a backlog'
     drop(spool, name(300), packet({ gate, n: 'block' }))
     for (const i of [301, 302]) drop(spool, name(i), packet({ n: `behind-${i}` }))
     const daemon = await start(spool, { 'spooler-frequency': 1, 'spooler-watch': 'off' })
-    await until('it is blocked', () => daemon.journal().length === 1)
+    await until('the worker is blocked', () => daemon.journal().length === 1)
     const isRunning = async () => {
       const { tasks, processes } = await spoolSnapshotOf(spool)
       return JSON.stringify([
@@ -221,20 +229,20 @@ describe('handlers that block their process, after a fast phase, with a backlog'
       ])
     }
     const told = JSON.stringify([2, 1, 1, name(300)])
-    await until('it is told', async () => (await isRunning()) === told, 2000)
+    await until('the snapshot shows the blocked task', async () => (await isRunning()) === told, 2000)
     await setTimeout(500) // what comes later changes nothing
     assert.equal(await isRunning(), told)
     await inProcess(['pause', spool])
-    await setTimeout(1500) // nor does what is withdrawn for a pause
+    await setTimeout(1500) // neither does a withdraw for the pause
     assert.equal(await isRunning(), told)
     writeFileSync(gate, '')
     await inProcess(['resume', spool])
-    await until('nothing is left that is due', () => leftIn(spool).length === 1)
+    await until('no due task is left', () => leftIn(spool).length === 1)
     const { totals } = await spoolSnapshotOf(spool)
     assert.deepEqual([totals.done, totals.retried], [302, 1])
   })
 
-  it('are ended by spooler-harakiri, also in a task that had been taken back', async () => {
+  it('are ended by spooler-harakiri, even in a task that had been withdrawn', async () => {
     const spool = spoolDirectory()
     const daemon = await start(spool, { 'spooler-harakiri': 2, 'spooler-max-crashes': 1 })
     await warmUp(spool)
@@ -242,15 +250,18 @@ describe('handlers that block their process, after a fast phase, with a backlog'
     process.kill(worker, 'SIGSTOP')
     const gate = join(dirname(spool), 'never')
     for (let i = 0; i < 4; i++) drop(spool, `hang-${i}`, packet({ gate, n: `block-${i}` }))
-    await setTimeout(300) // it is silent, so what it was given is recalled
+    await setTimeout(300) // the worker is silent, so what it was given is withdrawn
     process.kill(worker, 'SIGCONT')
-    await until('one hangs', () => blocked(spool).length >= 1)
+    await until('one task hangs', () => blocked(spool).length >= 1)
     await daemon.waitFor('HARAKIRI')
-    await until('all are dead', () => leftIn(spool).length === 0, 60_000)
+    await until('all hanging tasks are dead', () => leftIn(spool).length === 0, 60_000)
   })
 })
 
-/** Says when it begins and ends. A slow one takes 5 s; it waits for its gate if it says so, or has been begun elsewhere before. */
+/**
+ * Journals begin and end. A task with a gate takes 5 s; it waits for the gate if `waits` says so, or if it was begun elsewhere
+ * before.
+ */
 const SLEEPER = `
   import { existsSync } from 'node:fs'
   import { setTimeout } from 'node:timers/promises'
@@ -267,19 +278,19 @@ describe('a process that is stopped for more than a minute, and goes on', {
   skip: isLong ? false : 'takes a minute',
   concurrency: true,
 }, () => {
-  it('has lost none of its record locks: nothing runs twice', async () => {
+  it('keeps its record locks, so that nothing runs twice', async () => {
     const spool = spoolDirectory()
     const gate = join(dirname(spool), 'gate')
     const setup = { spool, handler: SLEEPER, ini: { 'spooler-ordered': true, 'spooler-frequency': 1 } }
     const daemon = await startDaemon(setup)
     drop(spool, '0-slow', packet({ gate }))
     for (let i = 0; i < 100; i++) drop(spool, `1-${100 + i}`, packet({}))
-    await until('it runs', () => daemon.journal().length === 1)
+    await until('the task runs', () => daemon.journal().length === 1)
     const [worker = 0] = daemon.workers()
     process.kill(worker, 'SIGSTOP')
     const since = performance.now()
     const other = await startDaemon(setup)
-    await until('the others have run', () => leftIn(spool).length === 1)
+    await until('the other tasks have run', () => leftIn(spool).length === 1)
     await until('more than a minute is over', () => performance.now() > since + 65_000, 90_000)
     process.kill(worker, 'SIGCONT')
     await until('nothing is left', () => leftIn(spool).length === 0)
@@ -294,7 +305,7 @@ describe('a process that is stopped for more than a minute, and goes on', {
   })
 
   for (const waits of [false, true])
-    it(`settles nothing under a lease that it has lost: its handler ${waits ? 'goes on' : 'ends at once'}`, async () => {
+    it(`settles nothing under a lease that it has lost, while its handler ${waits ? 'goes on' : 'ends at once'}`, async () => {
       const spool = spoolDirectory()
       const gate = join(dirname(spool), 'gate')
       const setup = {
@@ -304,15 +315,18 @@ describe('a process that is stopped for more than a minute, and goes on', {
       }
       const daemon = await startDaemon(setup)
       const path = drop(spool, 'slow', packet({ gate, waits: String(waits) }))
-      await until('it runs', () => daemon.journal().length === 1)
+      await until('the task runs', () => daemon.journal().length === 1)
       const [worker = 0] = daemon.workers()
       process.kill(worker, 'SIGSTOP')
       writeFileSync(`${gate}-elsewhere`, '')
       const other = await startDaemon(setup)
-      await until('it runs elsewhere', () => daemon.journal().length === 2, 120_000)
+      await until('the task runs elsewhere', () => daemon.journal().length === 2, 120_000)
       const before = [readFileSync(path), recordOf(spool, 'slow'), leftIn(join(spool, '.spoold/locks'))]
       process.kill(worker, 'SIGCONT')
-      await until('that is over', async () => (await spoolSnapshotOf(spool)).tasks.running === 0)
+      await until(
+        'the run in the stopped process is over',
+        async () => (await spoolSnapshotOf(spool)).tasks.running === 0,
+      )
       if (waits) await daemon.waitFor('the lease on slow was lost')
       assert.deepEqual(
         [readFileSync(path), recordOf(spool, 'slow'), leftIn(join(spool, '.spoold/locks'))],

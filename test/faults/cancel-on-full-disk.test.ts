@@ -12,7 +12,7 @@ import { lettersIn } from '../helpers/spools.js'
 import { until } from '../helpers/until.js'
 import { workspace } from '../helpers/workspace.js'
 
-/** Runs until it is told to end, or until it is killed. Its journal is on another disk. */
+/** Runs until the task is cancelled or its process is killed. Its journal is on another disk. */
 const HANDLER = (journal: string) => `
   import { setTimeout as sleep } from 'node:timers/promises'
   export default async (env, task) => {
@@ -21,12 +21,12 @@ const HANDLER = (journal: string) => `
     return task.SPOOL_OK
   }`
 
-/** A file system on which nothing more fits, in each of its ways. */
+/** Fills a file system, in each way in which one can be full. */
 const FULL: Readonly<Record<string, (disk: string) => void>> = {
   blocks: disk => {
     try {
       writeFileSync(join(disk, 'filler'), Buffer.alloc(2 ** 21))
-    } catch {} // so far, and no further
+    } catch {} // it is full now
   },
   inodes: disk => {
     try {
@@ -43,7 +43,7 @@ async function lettersOf(spool: string): Promise<string[]> {
 
 describe('spoold cancel on a full disk', { skip: skipUnless('root', 'mount') }, () => {
   for (const [what, fill] of Object.entries(FULL))
-    it(`(${what}) loses nothing, lets nothing run again, and buries when there is room`, async () => {
+    it(`(no free ${what}) loses nothing, lets nothing run again, and buries when there is room`, async () => {
       const disk = smallDisk('size=1m,nr_inodes=100')
       const spool = join(disk, 'spool')
       mkdirSync(spool)
@@ -55,7 +55,7 @@ describe('spoold cancel on a full disk', { skip: skipUnless('root', 'mount') }, 
       })
       const started = () => readJournal(outside)
       const running = ['heed', 'ignore'].map(how => drop(spool, how, packet({ how })))
-      await until('both run', () => started().length === 2)
+      await until('both tasks run', () => started().length === 2)
       const waiting = drop(spool, 'later', packet({}), Math.floor(Date.now() / 1000) + 3600)
       fill(disk)
       for (const path of running) {
@@ -68,8 +68,8 @@ describe('spoold cancel on a full disk', { skip: skipUnless('root', 'mount') }, 
       assert.match(refused.stderr, /it is left as it was, because it cannot be buried: ENOSPC/)
       assert.deepEqual([leftIn(spool), await lettersOf(spool)], [['heed', 'ignore', 'later'], []])
       execFileSync('find', [disk, '-name', 'filler*', '-delete'])
-      await until('both are buried', async () => (await lettersOf(spool)).length === 2)
-      // why could not be written down
+      await until('both tasks are buried', async () => (await lettersOf(spool)).length === 2)
+      // The reason could not be written on the full disk.
       assert.deepEqual(await lettersOf(spool), ['heed unknown', 'ignore unknown'])
       assert.deepEqual([leftIn(spool), started().sort()], [['later'], ['heed', 'ignore']])
       assert.doesNotMatch(daemon.output, /OOOPS|crash/)

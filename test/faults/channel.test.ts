@@ -9,7 +9,7 @@ import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 import { startHost } from '../hosts/host-daemon.js'
 
-/** What a handler does to descriptor 3, which is the worker's way to its master. */
+/** What a handler does to descriptor 3, over which its worker speaks with the master. */
 const ACTS: Readonly<Record<string, string>> = {
   'writes a line': `fs.writeSync(3, 'hello\\n')`,
   'writes a line and runs on': `fs.writeSync(3, 'hello\\n'); return new Promise(done => setTimeout(done, 20, -2))`,
@@ -24,7 +24,7 @@ const ACTS: Readonly<Record<string, string>> = {
   'sends, and waits until it is sent': `return new Promise(sent => process.send({}, () => sent(-2)))`,
 }
 
-describe('what a handler does to the way between worker and master', () => {
+describe('a handler that tampers with the channel between its worker and the master', () => {
   const spool = spoolDirectory()
   const acts = Object.entries(ACTS).map(([act, code]) => `${JSON.stringify(act)}() { ${code}; return -2 },`)
   const starting = startDaemon({
@@ -40,20 +40,20 @@ describe('what a handler does to the way between worker and master', () => {
 
   let n = 0
   for (const act of Object.keys(ACTS))
-    it(`costs at most that worker, if it ${act}`, async () => {
+    it(`costs at most its worker if it ${act}`, async () => {
       const daemon = await starting
       const [one, ...others] = Array.from({ length: 21 }, () => String(n++))
       drop(spool, `guilty-${one}`, packet({ act, n: one ?? '' }))
       for (const each of others) drop(spool, `innocent-${each}`, packet({ act: 'none', n: each }))
-      await until('all have run', () => leftIn(spool).length === 0)
+      await until('all tasks have run', () => leftIn(spool).length === 0)
       const ran = daemon.journal()
       for (const each of others) assert.ok(ran.includes(each), `${each} ran`)
       assert.ok(daemon.isRunning)
     })
 
-  it('is told in the log, buries no other task, and none of it is believed', async () => {
+  it('is reported in the log, gets no other task buried, and is not believed', async () => {
     const daemon = await starting
-    const dead = leftIn(join(spool, '.spoold/dead')) // one that runs on is killed for it, each time
+    const dead = leftIn(join(spool, '.spoold/dead')) // a handler that runs on is killed each time, and its task is buried for it
     assert.deepEqual(
       dead.filter(name => !name.startsWith('guilty-')),
       [],
@@ -63,7 +63,7 @@ describe('what a handler does to the way between worker and master', () => {
     assert.doesNotMatch(daemon.output, /made up/)
   })
 
-  it('reaches none of its children: they have none of its descriptors', async () => {
+  it('has children that inherit none of its descriptors', async () => {
     const own = spoolDirectory()
     const other = await startDaemon({
       spool: own,
@@ -85,18 +85,18 @@ describe('what a handler does to the way between worker and master', () => {
         }`,
     })
     drop(own, 'one', packet({ n: '1' }))
-    await until('it has run', () => leftIn(own).length === 0)
+    await until('the task has run', () => leftIn(own).length === 0)
     assert.deepEqual(other.journal(), ['true '])
   })
 })
 
-describe('what a Python handler does to its descriptors', { skip: skipUnless('python3') }, () => {
+describe('a Python handler that tampers with its descriptors', { skip: skipUnless('python3') }, () => {
   for (const [what, code] of Object.entries({
     writes: "os.write(3, b'hello\\n')",
     closes: 'os.close(3)',
     'writes to all': "[os.write(fd, b'x') for fd in (3, 4, 5, 6)]",
   }))
-    it(`that ${what} costs at most its interpreter`, async () => {
+    it(`costs at most its interpreter if it ${what}`, async () => {
       const spool = spoolDirectory()
       const handler = `
 import os
@@ -113,14 +113,14 @@ uwsgi.spooler = spooler
       const daemon = await startHost('python', { spool, handler })
       drop(spool, 'a', packet({ act: 'yes' }))
       for (let i = 0; i < 20; i++) drop(spool, `b${i}`, packet({ n: String(i) }))
-      await until('all have run', () => leftIn(spool).length === 0)
+      await until('all tasks have run', () => leftIn(spool).length === 0)
       assert.ok(daemon.journal().length >= 21)
       assert.ok(daemon.isRunning)
     })
 })
 
-describe('what a program does to its descriptors', () => {
-  it('costs nobody anything', async () => {
+describe('a program that writes to descriptors 3 to 7', () => {
+  it('harms neither the daemon nor other tasks', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({
       spool,
@@ -128,8 +128,8 @@ describe('what a program does to its descriptors', () => {
       ini: { 'spooler-exec': 'for fd in 3 4 5 6 7; do eval "echo hello >&$fd"; done 2>/dev/null; true' },
     })
     for (let i = 0; i < 5; i++) drop(spool, `b${i}`, packet({ n: String(i) }, 'a body'))
-    // also the hidden names under which finished files are removed
-    await until('all have run', () => readdirSync(spool).every(name => name === '.spoold'))
+    // The hidden names under which finished files are removed are gone, too.
+    await until('all tasks have run', () => readdirSync(spool).every(name => name === '.spoold'))
     assert.ok(daemon.isRunning)
   })
 })

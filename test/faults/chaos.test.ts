@@ -10,15 +10,15 @@ import { PYTHON } from '../helpers/python.js'
 import { isLong, skipUnless } from '../helpers/requires.js'
 
 /**
- * SPOOLD_TEST_CHAOS_ONLY names one variant, SPOOLD_TEST_CHAOS_KILLS says how many kills, SPOOLD_TEST_CHAOS_KEEP is a directory for the
- * journals and logs.
+ * SPOOLD_TEST_CHAOS_ONLY names one variant, SPOOLD_TEST_CHAOS_KILLS is the number of kills, and SPOOLD_TEST_CHAOS_KEEP is a
+ * directory for the journals and logs.
  */
 const { SPOOLD_TEST_CHAOS_ONLY, SPOOLD_TEST_CHAOS_KILLS } = process.env
-/** So long may nothing happen before what is left counts as forgotten. */
+/** In ms. After so long without anything happening, a task that is left counts as forgotten. */
 const PATIENCE_MS = isLong ? 90_000 : 20_000
 
 interface Trial extends Variant {
-  /** In the long tests, and in the short ones. */
+  /** How many kills the long tests make, and how many the short ones. */
   readonly kills: readonly [number, number]
   readonly needs?: Parameters<typeof skipUnless>
 }
@@ -35,7 +35,7 @@ const ACTS = {
 } as const
 const BELOW = { ...ACTS, 'kill-below': 25, 'pause-below': 12 }
 
-/** Follows the random acts. Nothing repairs what the last one breaks. */
+/** These acts follow the random ones, in this order. Nothing repairs what the last one breaks. */
 const FINALE = ['stop', 'reload', 'kill-worker'] as const
 
 const TRIALS: Readonly<Record<string, Trial>> = {
@@ -105,7 +105,7 @@ describe('chaos', { concurrency: isLong ? 1 : 3 }, () => {
       SPOOLD_TEST_CHAOS_ONLY !== undefined && !name.includes(SPOOLD_TEST_CHAOS_ONLY)
         ? 'another one is wanted'
         : skipUnless(...(trial.needs ?? []))
-    it(`${name}: after ${kills} kills nothing is lost, ran twice at once, or pays for another`, {
+    it(`${name}: after ${kills} kills no task is lost, ran twice at once, or paid for another`, {
       skip,
     }, async t => {
       const scene = new Scene(trial, SEED)

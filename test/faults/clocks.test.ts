@@ -12,11 +12,11 @@ import { spoolDirectory } from '../helpers/workspace.js'
 
 const DAY_S = 86_400
 const YEAR_2038_S = 2 ** 31
-/** How long what must not run is watched, and how much all processes may work meanwhile. */
+/** For how long, in ms, tasks that must not run are watched, and how much all processes may work meanwhile. */
 const WATCHED_MS = 1500
 const CPU_SHARE = 0.5
 
-/** Journals when a task starts, by a clock that is not moved; what says `again` is retried once. */
+/** Journals the start of a task by a clock that is not moved; a task with `again` is retried once. */
 const HANDLER = `
   export default (env, task) => {
     JOURNAL(env.n + ' ' + (performance.timeOrigin + performance.now()))
@@ -42,7 +42,7 @@ async function assertAsleep(daemon: Daemon): Promise<void> {
 }
 
 describe('the time of a task', () => {
-  it('that is garbage, long ago, or no plain number does not count; one that is far off is waited for', async () => {
+  it('is ignored if it is not a plain number or lies in the past, and postpones the task if it lies in the far future', async () => {
     const spool = spoolDirectory()
     const due = [
       '',
@@ -66,16 +66,16 @@ describe('the time of a task', () => {
     for (const [i, mtime] of ahead.entries())
       drop(spool, `ahead-${i}`, packet({ n: `ahead-${i}`, at: '0' }), mtime)
     const daemon = await start(spool)
-    await until('what is due has run', () => !leftIn(spool).some(name => name.startsWith('due')))
+    await until('all due tasks have run', () => !leftIn(spool).some(name => name.startsWith('due')))
     await assertAsleep(daemon)
     assert.equal(daemon.journal().length, due.length)
     assert.equal(leftIn(spool).length, far.length + ahead.length)
-    // a person changes his mind
+    // An operator changes the time of a task.
     utimesSync(join(spool, 'ahead-2'), 0, 0)
-    await until('it runs', () => ranAt(daemon, 'ahead-2').length === 1)
+    await until('the changed task runs', () => ranAt(daemon, 'ahead-2').length === 1)
   })
 
-  it('is never early, be it in the packet, in the mtime, with a fraction, or in several at once', async () => {
+  it('never lets a task run early, in the packet or in the mtime, with a fraction or without', async () => {
     const spool = spoolDirectory()
     const daemon = await start(spool)
     const times = new Map<string, number>()
@@ -88,10 +88,10 @@ describe('the time of a task', () => {
       )
       times.set(n, i % 2 === 0 ? at : Math.floor(at))
     }
-    await until('all have run', () => leftIn(spool).length === 0)
+    await until('all tasks have run', () => leftIn(spool).length === 0)
     for (const [n, at] of times) {
       const [ran = 0] = ranAt(daemon, n)
-      // the two clocks are compared to the millisecond, and drift
+      // The two clocks are compared to the millisecond, and drift.
       assert.ok(ran >= at * 1000 - 5, `${n} ran ${at * 1000 - ran} ms early`)
       assert.ok(ran < at * 1000 + 5000, `${n} ran ${ran - at * 1000} ms late`)
     }
@@ -106,37 +106,37 @@ describe('a clock that jumps', () => {
     return { spool, daemon, jump }
   }
 
-  it('a day ahead: what came due by it runs soon', async () => {
+  it('a day ahead lets tasks that came due by it run soon', async () => {
     const { spool, daemon, jump } = await setUp()
     drop(spool, 'soon', packet({ n: 'soon', at: String(nowS() + DAY_S / 2) }))
     drop(spool, 'mtime', packet({ n: 'mtime' }), nowS() + DAY_S / 2)
     drop(spool, 'later', packet({ n: 'later', at: String(nowS() + 3 * DAY_S) }))
-    await setTimeout(300) // they are seen, and wait
+    await setTimeout(300) // meanwhile the tasks are seen, and wait
     jump(DAY_S)
-    await until('they have run', () => leftIn(spool).length === 1, 8000)
+    await until('the due tasks have run', () => leftIn(spool).length === 1, 8000)
     await assertAsleep(daemon)
     assert.deepEqual(leftIn(spool), ['later'])
   })
 
-  it('a day back: what is new waits, no process spins, and it runs when the clock is right again', async () => {
+  it('a day back makes new tasks wait, with no process busy, until the clock is right again', async () => {
     const { spool, daemon, jump } = await setUp()
     jump(-DAY_S)
-    await setTimeout(100) // the processes look at their clock
+    await setTimeout(100) // meanwhile the processes look at their clock
     for (const n of ['one', 'two', 'three']) drop(spool, n, packet({ n }))
     await assertAsleep(daemon)
     assert.deepEqual(daemon.journal(), [])
     jump(0)
-    await until('they have run', () => leftIn(spool).length === 0, 8000)
+    await until('all tasks have run', () => leftIn(spool).length === 0, 8000)
   })
 
-  it('past 2038: tasks run, retries wait and run, the next second and not all the time', async () => {
+  it('past 2038 lets tasks and retries run, each retry a second later, with no process busy', async () => {
     const { spool, daemon, jump } = await setUp()
     jump(YEAR_2038_S + 1000 - nowS())
     await setTimeout(100)
     drop(spool, 'again', packet({ n: 'again', again: 'yes' }))
     drop(spool, 'at', packet({ n: 'at', at: String(YEAR_2038_S + 999) }))
     drop(spool, 'future', packet({ n: 'future', at: String(YEAR_2038_S + 5000) }))
-    await until('they have run', () => leftIn(spool).length === 1, 8000)
+    await until('the due tasks have run', () => leftIn(spool).length === 1, 8000)
     const [first = 0, second = 0] = ranAt(daemon, 'again')
     assert.ok(second - first >= 995, `the retry waited ${second - first} ms`)
     await assertAsleep(daemon)
@@ -144,7 +144,7 @@ describe('a clock that jumps', () => {
   })
 })
 
-describe('with spooler-lock = lockfile, a task that runs', () => {
+describe('a task that runs with spooler-lock = lockfile', () => {
   const GATED = `
     import { existsSync } from 'node:fs'
     import { setTimeout } from 'node:timers/promises'
@@ -167,18 +167,22 @@ describe('with spooler-lock = lockfile, a task that runs', () => {
       const setup = { spool, handler: GATED, ini: { 'spooler-lock': 'lockfile', 'spooler-frequency': 1 } }
       const one = await startDaemon({ ...setup, env: holder.env })
       drop(spool, 'long', packet({ n: 'long', gate }))
-      await until('it runs', () => one.journal().length === 1)
+      await until('the task runs', () => one.journal().length === 1)
       holder.jump(holderS)
       const locks = join(spool, '.spoold/locks')
       const leaseS = () =>
         Math.max(...readdirSync(locks).map(name => statSync(join(locks, name)).mtimeMs)) / 1000
-      await until('its lease says so', () => Math.abs(leaseS() - nowS() - holderS) < 60, 30_000)
+      await until(
+        'the lease has the time of the moved clock',
+        () => Math.abs(leaseS() - nowS() - holderS) < 60,
+        30_000,
+      )
       const other = await startDaemon({ ...setup, env: observer.env })
       drop(spool, 'other', packet({ n: 'other' }))
-      await until('the other daemon has looked at both', () => one.journal().includes('other'))
+      await until('the other daemon has looked at both tasks', () => one.journal().includes('other'))
       assert.deepEqual(one.journal(), ['long', 'other'])
       writeFileSync(gate, '')
-      await until('all is over', () => leftIn(spool).length === 0)
+      await until('all tasks are over', () => leftIn(spool).length === 0)
       assert.ok(one.isRunning && other.isRunning)
       assert.deepEqual(one.journal(), ['long', 'other'])
     })

@@ -17,11 +17,11 @@ import { spoolDirectory } from '../helpers/workspace.js'
 
 const NAME = 'uwsgi_spoolfile_on_x'
 const IN_A_YEAR = Math.floor(Date.now() / 1000) + 31_536_000
-/** What anybody would take for a task. */
+/** Returns what anybody would take for a task. */
 const tasksIn = (spool: string) =>
   leftIn(spool).filter(ref => isTaskName(ref, { ordered: true, strictNames: false }))
 
-/** How often a task of these spools would run now, by all that a daemon does. */
+/** Runs every task of these spools that would run now, as a daemon does. @returns how many ran */
 async function runs(...spools: readonly string[]): Promise<number> {
   let count = 0
   for (const spool of spools) {
@@ -45,7 +45,7 @@ async function viewsOf(spool: string): Promise<TaskView[]> {
 
 async function statesIn(spool: string): Promise<string[]> {
   const views = await viewsOf(spool)
-  // an empty file is the room that was made for a task: it is not run
+  // An empty file is the room that was made for a task: it is not run.
   return views
     .filter(({ state, file }) => !(state === 'incomplete' && file.bytes === 0))
     .map(({ state }) => state)
@@ -55,7 +55,7 @@ async function done(command: string, spool: string): Promise<void> {
   assert.deepEqual(await inProcess([command, '--all', '--quiet', spool]), { code: 0, stdout: '', stderr: '' })
 }
 
-/** A spool with one dead letter that failed once. */
+/** Returns a spool with one dead letter that failed once. */
 async function withDeadLetter(): Promise<string> {
   const spool = spoolDirectory()
   drop(spool, NAME, packet({ to: 'joe' }))
@@ -67,7 +67,7 @@ async function withDeadLetter(): Promise<string> {
 const slow = { skip: skipUnless('strace'), timeout: 240_000 }
 
 describe('a command that is killed at any of its changes', slow, () => {
-  it('requeue: the task is a dead letter or back, never both, and runs once', async () => {
+  it('requeue leaves the task dead or back in the spool, never both, and it runs once', async () => {
     await killEverywhere(
       ['rename', 'pwrite64', 'utimensat', 'rename', 'unlink'] /* record, byte, time, task, letter */,
       async () => {
@@ -86,7 +86,7 @@ describe('a command that is killed at any of its changes', slow, () => {
     )
   })
 
-  it('hold and release: the task runs early never, and once when it is kicked', async () => {
+  it('hold and release never let the task run early, and it runs once when it is kicked', async () => {
     for (const what of ['hold', 'release']) {
       await killEverywhere(
         what === 'hold'
@@ -116,7 +116,7 @@ describe('a command that is killed at any of its changes', slow, () => {
     }
   })
 
-  it('kick: the task waits, is held, or runs, and once', async () => {
+  it('kick leaves the task held or due, and it runs once', async () => {
     await killEverywhere(['pwrite64', 'utimensat', 'unlink'] /* byte, time, record */, async () => {
       const spool = spoolDirectory()
       drop(spool, NAME, packet({ at: String(IN_A_YEAR) }), IN_A_YEAR)
@@ -133,7 +133,7 @@ describe('a command that is killed at any of its changes', slow, () => {
     })
   })
 
-  it('rm: the task is there or gone', async () => {
+  it('rm leaves the task there or gone', async () => {
     await killEverywhere(['unlink', 'unlink'] /* task, letter */, async () => {
       const spool = await withDeadLetter()
       return {
@@ -147,7 +147,7 @@ describe('a command that is killed at any of its changes', slow, () => {
     })
   })
 
-  it('move on one file system: the task is here or there, and runs once', async () => {
+  it('move on one file system leaves the task here or there, and it runs once', async () => {
     await killEverywhere(['rename'], async () => {
       const [from, to] = [spoolDirectory(), spoolDirectory()]
       drop(from, NAME, packet({ to: 'joe' }, 'a body'))
@@ -163,7 +163,7 @@ describe('a command that is killed at any of its changes', slow, () => {
 
   const [memory, disk] = [spoolDirectory(), spoolDirectory(tmpdir())]
   const skip = statSync(memory).dev === statSync(disk).dev ? 'there is only one file system' : false
-  it('move between file systems: the same command ends it, and the task runs once', { skip }, async () => {
+  it('move between file systems is ended by the same command, and the task runs once', { skip }, async () => {
     let heldHere = 0
     await killEverywhere(
       ['pwrite64', 'utimensat', 'symlink', 'rename', 'unlink'] /* held here, promised, there, gone here */,

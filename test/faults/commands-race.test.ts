@@ -22,14 +22,14 @@ const HANDLER = `export default async (env, task) => {
 const INI = { 'spooler-processes': 2, 'spooler-quiet': true, 'spooler-frequency': 1 }
 
 const numbers = (lines: readonly string[]) => lines.map(Number).sort((a, b) => a - b)
-/** Every third one twice: it asked for that. */
+/** Every third task runs twice, because it asked for a retry. */
 const EXPECTED = Array.from({ length: TASKS }, (_, i) => (i % 3 === 0 ? [i, i] : [i])).flat()
 
 function fill(spool: string): void {
   for (let i = 0; i < TASKS; i++) drop(spool, `uwsgi_spoolfile_on_${i}`, packet({ n: String(i) }))
 }
 
-/** What runs is reported, and left alone. */
+/** Runs a command, which may only report tasks that it left alone because they ran. */
 async function changing(...args: readonly string[]): Promise<void> {
   const { stderr } = await inProcess([...args, '--all', '--quiet'])
   assert.deepEqual(
@@ -38,13 +38,13 @@ async function changing(...args: readonly string[]): Promise<void> {
   )
 }
 
-describe('commands against a daemon at work', () => {
-  it(`${TASKS} tasks that are held, released and kicked all the while run as often as they ask`, async () => {
+describe('commands beside a daemon at work', () => {
+  it(`hold, release and kick ${TASKS} tasks all the while, which run as often as they ask`, async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({ spool, handler: HANDLER, ini: INI })
     fill(spool)
     await until(
-      'all have run',
+      'all tasks have run',
       async () => {
         await changing('hold', spool)
         await changing('release', spool)
@@ -57,7 +57,7 @@ describe('commands against a daemon at work', () => {
     await until('no record is left', () => leftIn(join(spool, '.spoold/records')).length === 0)
   })
 
-  it(`${TASKS} tasks that are moved to and fro run as often as they ask`, async () => {
+  it(`move ${TASKS} tasks to and fro, which run as often as they ask`, async () => {
     const [one, two] = [spoolDirectory(), spoolDirectory()]
     const daemons = [
       await startDaemon({ spool: one, handler: HANDLER, ini: INI }),
@@ -65,7 +65,7 @@ describe('commands against a daemon at work', () => {
     ]
     fill(one)
     await until(
-      'all have run',
+      'all tasks have run',
       async () => {
         await changing('move', one, '--to', two)
         await changing('move', two, '--to', one)
@@ -77,7 +77,7 @@ describe('commands against a daemon at work', () => {
     assert.deepEqual(numbers(daemons.flatMap(daemon => daemon.journal())), EXPECTED)
   })
 
-  it('a move whose unfinished file a sweep has removed, because it took too long, stores and promises nothing', async () => {
+  it('store and promise nothing if a sweep removed the unfinished file of a move that took too long', async () => {
     const spool = spoolDirectory()
     const moving = receive(
       await openSpool(spool),

@@ -29,21 +29,24 @@ import { workspace } from '../helpers/workspace.js'
 const LONG_AGO = 1_000_000_000
 const NAME = 'uwsgi_spoolfile_on_host_1_1_1_1700000000_1'
 const FREE = 'report'
-/** Only what no other file has. */
+/** A text that no other file has. */
 const NEEDLE = 'needle-in-the-packet'
 const BODY = 'the body'
 
-/** What may become of the task when everything has recovered; each is a row of docs/lifecycle.md. */
+/** How a task may end when everything has recovered; each is a row of docs/lifecycle.md. */
 type End = 'run' | 'dead' | 'absent' | 'held'
 
 interface Scenario {
-  /** Before the record begins. */
+  /** Is called before the journal begins. */
   prepare?(spool: string): unknown
-  /** What is recorded. `ran` is called where the handler would be. */
+  /** Makes the changes that are journaled, and calls `ran` where the handler would run. */
   act(spool: string, ran: () => void): unknown
-  /** When the record is cut anywhere. */
+  /** How the task may end when the journal is cut anywhere. */
   readonly ends: readonly End[]
-  /** When the record is whole, and so was acknowledged: after a kill, and with `isSynced` after a power failure too. */
+  /**
+   * How it may end when the journal is whole, so that the task was acknowledged: after a kill, and if `isSynced` after a power
+   * failure, too.
+   */
   readonly endsWhole?: readonly End[]
   readonly isSynced?: true
   readonly isOnce?: true
@@ -56,7 +59,7 @@ const settings = {
 }
 const open = (spool: string) => openEngine(spool, settings)
 
-/** Takes a task through a run. */
+/** Returns a scenario that takes a task through a run. */
 function running(outcome: Outcome, ranMs = 0, vars: Record<string, string> = {}, name = NAME): Scenario {
   return {
     prepare: spool => drop(spool, name, packet({ n: NEEDLE, ...vars }, BODY), LONG_AGO),
@@ -72,7 +75,7 @@ function running(outcome: Outcome, ranMs = 0, vars: Record<string, string> = {},
   }
 }
 
-/** The same of one whose last runs died with their process. */
+/** Returns the same scenario for a task whose last runs died with their process. */
 function afterCrash(marks: number, vars: Record<string, string> = {}): Scenario {
   return {
     prepare: spool =>
@@ -88,7 +91,7 @@ function afterCrash(marks: number, vars: Record<string, string> = {}): Scenario 
   }
 }
 
-/** What a person asks for. */
+/** Returns an act that an operator asks for. */
 function changing(ref: string, act: (spool: string, file: TargetFile) => Changed): Scenario['act'] {
   return async spool => {
     const changed = await change(at(spool), ref, file => act(spool, file))
@@ -188,24 +191,24 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
   },
 }
 
-/** Every file below, by its path. */
+/** Returns the path of every file below the directory. */
 function filesBelow(base: string): string[] {
   return readdirSync(base, { recursive: true, withFileTypes: true })
     .filter(entry => entry.isFile())
     .map(entry => join(entry.parentPath ?? entry.path, entry.name))
 }
 
-/** Where the task lies: there must not be two of it. */
+/** Returns the files that hold the task, of which there must not be two. */
 function placesOf(base: string): string[] {
   return filesBelow(base).filter(path => readFileSync(path, 'latin1').includes(NEEDLE))
 }
 
-/** With all due: run what runs, sweep, again. @returns how often the task ran */
+/** Makes all tasks due, runs them and sweeps, again and again. @returns how often the task ran */
 async function recover(base: string): Promise<number> {
   let runs = 0
   for (const spool of [join(base, 'spool'), join(base, 'spool-2')].filter(existsSync)) {
     const engine = await open(spool)
-    // what just changed has a grace of some part of a millisecond
+    // A file that has only now changed has a grace of some part of a millisecond.
     for (let round = 0; round < 4 || (round < 50 && hasMore(spool)); round++) {
       runs += runAll(spool, engine)
       await sweepSpool({ spool, graceMs: 0.001, idTtlMs: 0 })
@@ -230,7 +233,7 @@ function runAll(spool: string, engine: Claims): number {
   for (const ref of refs) {
     const claim = engine.claim(ref)
     if ('kind' in claim) {
-      // what waits is due now; a change would begin the grace of what is no task anew
+      // A waiting task becomes due now; to touch a file that is no task would begin its grace anew.
       if (claim.kind === 'later') utimesSync(join(spool, ref), LONG_AGO, LONG_AGO)
       continue
     }
@@ -255,20 +258,20 @@ function endOf(base: string, runs: number): End {
   return 'held'
 }
 
-/** Up to `most` ways in which what was not synced may have been lost; none of it is the first, all of it the second. */
+/** Yields up to `most` ways in which unsynced steps may be lost: none of them first, all of them second. */
 function* losses(steps: readonly Step[], most: number): Generator<readonly Step[]> {
   yield steps
   const loose = steps.filter(step => step.needs !== null && step.safeAfter > steps.length)
   const all = 2 ** loose.length - 1
   for (let i = 1; i <= Math.min(all, most); i++) {
-    // a number whose bits say what is lost: all of them when they are few, else some at random
+    // The bits of a number say which steps are lost: all numbers when they are few, else some at random.
     const lost = all <= most ? i : i === 1 ? all : 1 + Math.floor(random() * all)
     const dropped = new Set(loose.filter((_, bit) => Math.floor(lost / 2 ** bit) % 2 === 1))
     yield steps.filter(step => !dropped.has(step))
   }
 }
 
-/** The same numbers each time (mulberry32), so that what failed fails again. */
+/** Returns the same numbers in every run (mulberry32), so that a failure fails again. */
 let seed = 1
 function random(): number {
   seed = (seed + 0x6d2b79f5) | 0

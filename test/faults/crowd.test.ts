@@ -19,7 +19,7 @@ const TASKS = isLong ? 20_000 : 1000
 const SHARED_TASKS = isLong ? 10_000 : 500
 const WORKERS = isLong ? 8 : 2
 const MORE_TASKS = 100
-/** uWSGI comes to the spool every few seconds. */
+/** How many tasks each side has to run at least; uWSGI comes to the spool only every few seconds. */
 const LEAST_SHARE = 20
 const KILLS = isLong ? 200 : 12
 const PATIENCE_MS = isLong ? 900_000 : 45_000
@@ -54,7 +54,7 @@ class Crowd {
     await batch.spool()
   }
 
-  /** Adds tasks, a few at a time, until it is enough. */
+  /** Adds tasks, a few at a time, until `isEnough`. */
   fillUntil(what: string, isEnough: () => boolean): Promise<boolean> {
     return until(
       what,
@@ -67,7 +67,7 @@ class Crowd {
     )
   }
 
-  /** How many runs ended, per process. */
+  /** How many runs ended, by process. */
   get ends(): Map<string, number> {
     const ends = new Map<string, number>()
     for (const line of this.journal.lines) {
@@ -83,7 +83,7 @@ class Crowd {
     return Promise.all(Array.from({ length: count }, () => startDaemon(setup)))
   }
 
-  /** What a killed worker was about to remove has a hidden name. */
+  /** True if a task is left; a file that a killed worker was about to remove has a hidden name. */
   hasTasks(): boolean {
     return leftIn(this.spool).some(name => !name.startsWith('.'))
   }
@@ -120,7 +120,7 @@ class Crowd {
 }
 
 describe('a crowd on one directory', () => {
-  it(`four daemons of ${WORKERS} workers, ${TASKS} tasks, workers killed: one runner at a time, none lost`, async t => {
+  it(`of four daemons of ${WORKERS} workers runs ${TASKS} tasks while workers are killed: one runner at a time, none lost`, async t => {
     const crowd = new Crowd(true)
     const daemons = await crowd.startDaemons(4)
     const filled = crowd.fill(TASKS)
@@ -132,7 +132,7 @@ describe('a crowd on one directory', () => {
   })
 
   for (const uwsgi of UWSGIS)
-    it(`with two of ${uwsgi.title}, ${SHARED_TASKS} tasks: one runner at a time, none lost`, {
+    it(`of two daemons and two of ${uwsgi.title} runs ${SHARED_TASKS} tasks: one runner at a time, none lost`, {
       skip: skipUnless(uwsgi.needs),
     }, async t => {
       const crowd = new Crowd(false)

@@ -6,19 +6,19 @@ import { isLong, skipUnless } from '../helpers/requires.js'
 import { Soak } from '../helpers/soak/scene.js'
 import { memoryMb, openFiles } from '../helpers/usage.js'
 
-/** How long it takes, unless SPOOLD_TEST_SOAK_MINUTES says so. */
+/** How many minutes the test takes, unless SPOOLD_TEST_SOAK_MINUTES says so. */
 const MINUTES = Number(process.env.SPOOLD_TEST_SOAK_MINUTES ?? (isLong ? 30 : 0.5))
 const PRODUCE_EVERY_MS = 25
 const PATIENCE_MS = 120_000
-/** Of the clicks; on a machine that has no time for the daemon. */
+/** The share of clicks that may have no answer, on a machine that has no time for the daemon. */
 const MAX_UNANSWERED = 0.02
-/** The share of the time after which the daemon has reached its size. */
+/** The share of the time after which the daemon has reached its full size. */
 const WARM_UP = 0.3
 const MAX_GROWTH_MB = 40
 const MAX_MORE_FILES = 10
 
 describe('everything at once', () => {
-  it(`for ${MINUTES} minutes: nothing lost, no overlap, limits kept, no innocent buried`, {
+  it(`for ${MINUTES} minutes loses no task, overlaps no runs, keeps all limits, and buries no innocent task`, {
     skip: skipUnless('root', 'mount', 'python3'),
   }, async t => {
     const random = new Random(SEED)

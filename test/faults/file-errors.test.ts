@@ -31,7 +31,7 @@ const ERRORS = [
 const LONG_AGO = 1_000_000_000
 const NAMED = (n: string) => `uwsgi_spoolfile_on_host_1_${n}`
 
-/** What each task's handler answers, the first time. Afterwards all is well. */
+/** What the handler of each task answers the first time. Afterwards it answers SPOOL_OK. */
 const ANSWERS: Readonly<Record<string, () => Outcome>> = {
   ok: () => OK,
   'big-body': () => OK,
@@ -44,18 +44,18 @@ const ANSWERS: Readonly<Record<string, () => Outcome>> = {
   bury: () => toOutcome({ bury: 'no such customer' }),
   'ignore-me': () => IGNORE,
 }
-/** Which of them run once, whatever fails around them: they were done then. */
+/** Tasks that run once, whatever fails around them, because their first run was done. */
 const DONE_AT_ONCE = ['ok', 'big-body', 'failed-before', 'crashed-before', 'once']
-/** What may also end as a dead letter. */
+/** Tasks that may also end as dead letters. */
 const MAY_BE_DEAD = ['last-try', 'bury', 'once', 'malformed']
 
 class Script {
   readonly spool = spoolDirectory()
   readonly starts = new Map<string, number>()
-  /** Runs to SPOOL_OK. */
+  /** How many runs ended with SPOOL_OK, by task. */
   readonly done = new Map<string, number>()
 
-  /** A spool as it is in the middle of life: some failed before, one killed its process. */
+  /** Fills the spool with tasks, of which some have failed before, and one has killed its process. */
   async setUp(): Promise<void> {
     const policy = { ...POLICY, backoff: 'none' as const, maxCrashes: 0 }
     for (const n of Object.keys(ANSWERS)) {
@@ -82,12 +82,12 @@ class Script {
   }
 
   touch(): void {
-    // a change would begin the grace of what is malformed anew
+    // To touch the malformed file would begin its grace anew.
     for (const name of leftIn(this.spool).filter(each => each !== NAMED('malformed')))
       utimesSync(join(this.spool, name), LONG_AGO, LONG_AGO)
   }
 
-  /** Claims, runs and settles everything that is there, once. */
+  /** Claims, runs and settles every task that is there, once. */
   run(engine: Claims, answers: typeof ANSWERS): void {
     for (const name of readdirSync(this.spool)
       .filter(each => !each.startsWith('.'))
@@ -107,7 +107,7 @@ class Script {
       if (outcome.kind === 'ok') this.done.set(n, (this.done.get(n) ?? 0) + 1)
       engine.settle(claim, outcome, 2)
     }
-    engine.rest(true) // as a worker does that waits for more
+    engine.rest(true) // as a worker does that waits for more tasks
   }
 
   open(): Promise<Claims> {
@@ -118,7 +118,7 @@ class Script {
     })
   }
 
-  /** With everything in order again: what is left runs to its end. */
+  /** Runs to its end what is left, with every call working again. */
   async recover(): Promise<void> {
     const engine = await this.open()
     for (let round = 0; round < 5; round++) {
@@ -140,7 +140,7 @@ class Script {
       const isDead = dead.has(n) || [...dead.values()].some(({ ref }) => ref === NAMED(n))
       assert.ok(isDead || starts > 0, `${what}: ${n} is lost`)
       assert.ok(!isDead || MAY_BE_DEAD.includes(n), `${what}: ${n} is dead: ${dead.get(n)?.detail}`)
-      // a file system that denies that a file is there has it run again
+      // A file system that denies that a file is there makes the task run again.
       if (DONE_AT_ONCE.includes(n) && !what.startsWith('ENOENT at'))
         assert.ok((this.done.get(n) ?? 0) <= 1, `${what}: ${n} was done ${this.done.get(n)} times`)
       if (n === 'once') assert.ok(starts <= 1, `${what}: ${n} ran ${starts} times`)
@@ -151,7 +151,7 @@ class Script {
 let unhook = () => {}
 afterEach(() => unhook())
 
-/** Counts the calls, and lets the one with this number fail. @returns what was called */
+/** Counts the calls, and makes the one with this number fail. @returns the calls that were made */
 function failAt(number: number, code: string): FsCall[] {
   const calls: FsCall[] = []
   unhook = hookFs(FS_CALLS, (name, args, proceed) => {
@@ -164,7 +164,7 @@ function failAt(number: number, code: string): FsCall[] {
   return calls
 }
 
-/** `.spoold` of a spool is kept open between its uses. */
+/** Counts the open descriptors without `.spoold`, which is kept open between its uses. */
 const openFiles = () =>
   readdirSync('/proc/self/fd').filter(fd => !targetOf(fd).replace(' (deleted)', '').endsWith('/.spoold'))
     .length
@@ -178,7 +178,7 @@ function targetOf(fd: string): string {
 }
 
 describe('an error at any file operation', () => {
-  it('of a worker: no task is lost, none runs again that was done, nothing is thrown, no descriptor stays', async t => {
+  it('of a worker loses no task, runs no done task again, throws nothing, and leaves no descriptor open', async t => {
     const whole = new Script()
     await whole.setUp()
     const engine = await whole.open()
@@ -215,9 +215,9 @@ describe('an error at any file operation', () => {
     'with a priority': { sync: true, priority: 5 },
     'with an id': { sync: true, id: 'a' },
   }))
-    it(`of a writer, ${way}: it gets the error, and when it tries again there is one task`, async () => {
+    it(`of a writer (${way}) reaches the writer, and its second try leaves one task`, async () => {
       const store = (spooler: string) => enqueueSync({ n: 1 }, { spooler, ...options })
-      store(spoolDirectory()) // what is loaded when it is needed is loaded
+      store(spoolDirectory()) // loads what is loaded when it is first needed
       const calls = failAt(0, '')
       store(spoolDirectory())
       unhook()
@@ -236,9 +236,9 @@ describe('an error at any file operation', () => {
           }
           unhook()
           const tasks = () => leftIn(spool).filter(name => !name.startsWith('.') && !name.includes('/.'))
-          // a rename that denies that there is something to rename leaves a promise, which the sweep makes good
+          // A rename that denies that there is something to rename leaves a promise, which the sweep makes good.
           if (!hasError)
-            await until(`${what}: it got no error, and there is one task`, async () => {
+            await until(`${what}: the writer got no error, and there is one task`, async () => {
               if (tasks().length === 0) await sweepSpool({ spool, graceMs: 0.001, idTtlMs: 0 })
               return tasks().length === 1
             })
@@ -249,7 +249,7 @@ describe('an error at any file operation', () => {
           }
           assert.ok(existsSync(spool) && readFileSync(join(spool, tasks()[0] ?? ''))[0] === 17)
         }
-      // root holds a spool for a second
-      await until('nothing of it is open', () => openFiles() <= before, 10_000)
+      // A process of root holds a spool for a second.
+      await until('no file of the spool is open', () => openFiles() <= before, 10_000)
     })
 })

@@ -9,12 +9,12 @@ import { leftIn } from '../helpers/files.js'
 import { skipUnless } from '../helpers/requires.js'
 import { smallDisk } from '../helpers/small-disk.js'
 
-/** A file system on which nothing more fits, in each of its ways. */
+/** Fills a file system, in each way in which one can be full. */
 const FULL: Readonly<Record<string, (disk: string) => void>> = {
   blocks: disk => {
     try {
       writeFileSync(join(disk, 'filler'), Buffer.alloc(2 ** 21))
-    } catch {} // so far, and no further
+    } catch {} // it is full now
   },
   inodes: disk => {
     try {
@@ -23,9 +23,9 @@ const FULL: Readonly<Record<string, (disk: string) => void>> = {
   },
 }
 
-describe('a disk without room', { skip: skipUnless('root', 'mount') }, () => {
+describe('a disk that is full or read-only', { skip: skipUnless('root', 'mount') }, () => {
   for (const [what, fill] of Object.entries(FULL))
-    it(`refuses with SPOOL_FULL and 75, and is left as it was (${what})`, async () => {
+    it(`makes enqueue fail with SPOOL_FULL and exit code 75, and leave nothing behind (no free ${what})`, async () => {
       const disk = smallDisk('size=1m,nr_inodes=100')
       const spooler = join(disk, 'spool')
       mkdirSync(spooler)
@@ -54,7 +54,7 @@ describe('a disk without room', { skip: skipUnless('root', 'mount') }, () => {
       )
     })
 
-  it('that is nearly full takes tasks until it is full, and never half of one', async () => {
+  it('takes whole tasks, and never half of one, until it is full', async () => {
     const spooler = join(smallDisk('size=512k'), 'spool')
     mkdirSync(spooler)
     const body = Buffer.alloc(30_000, 'x')
@@ -80,7 +80,7 @@ describe('a disk without room', { skip: skipUnless('root', 'mount') }, () => {
       )
   })
 
-  it('that is read-only is refused with its reason, and exit code 1', async () => {
+  it('makes enqueue fail with EROFS and exit code 1 while it is read-only', async () => {
     const disk = smallDisk('size=1m')
     const spooler = join(disk, 'spool')
     mkdirSync(spooler)

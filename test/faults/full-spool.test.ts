@@ -15,13 +15,13 @@ import { workspace } from '../helpers/workspace.js'
 
 const LONG_AGO = 1_000_000_000
 
-/** A file system on which nothing more fits, in each of its ways. */
+/** Fills a file system, in each way in which one can be full. */
 const FULL: Readonly<Record<string, (disk: string) => void>> = {
   blocks(disk) {
     for (const bytes of [2 ** 21, 4096])
       try {
         writeFileSync(join(disk, `filler${bytes}`), Buffer.alloc(bytes))
-      } catch {} // so far, and no further
+      } catch {} // it is full now
   },
   inodes(disk) {
     try {
@@ -30,7 +30,7 @@ const FULL: Readonly<Record<string, (disk: string) => void>> = {
   },
 }
 
-/** A spool with tasks, of which `dead` is a dead letter and `failed` has failed; then the disk is full. */
+/** Returns a spool on a full disk, with the dead letter `dead`, the task `failed`, which has failed, and two more. */
 async function full(fill: (disk: string) => void): Promise<string> {
   const disk = smallDisk('size=1m,nr_inodes=100')
   const spool = join(disk, 'spool')
@@ -40,17 +40,17 @@ async function full(fill: (disk: string) => void): Promise<string> {
   engine.settle(beginOf(engine, 'dead'), toOutcome({ bury: 'so' }), 0)
   for (const name of ['failed', 'first', 'second']) drop(spool, name, packet({ n: name }), LONG_AGO)
   engine.settle(beginOf(engine, 'failed'), toOutcome({ retry: '1h' }), 0)
-  mkdirSync(join(spool, '.spoold/locks'), { mode: 0o700 }) // of a schedule, say
+  mkdirSync(join(spool, '.spoold/locks'), { mode: 0o700 }) // as a schedule makes it
   fill(disk)
   return spool
 }
 
-/** What a command does is told nevertheless, and done. */
+/** Matches the warning of a command that worked although its audit could not be written. */
 const UNAUDITED = /^spoold: \S+: not in the audit: ENOSPC: [^\n]+\n$/
 
 describe('a full disk', { skip: skipUnless('root', 'mount') }, () => {
   for (const [what, fill] of Object.entries(FULL)) {
-    it(`does not prevent hold, release, kick, requeue, rm and purge (${what})`, async () => {
+    it(`does not prevent hold, release, kick, requeue and rm (no free ${what})`, async () => {
       const spool = await full(fill)
       const path = join(spool, 'first')
       const held = await spoold(['hold', path])
@@ -67,7 +67,7 @@ describe('a full disk', { skip: skipUnless('root', 'mount') }, () => {
       assert.equal((await spoold(['kick', join(spool, 'failed')])).code, 0)
       engine.release(beginOf(engine, 'failed'))
       const { stderr } = await spoold(['requeue', '--all', spool])
-      assert.equal(stderr.replace(UNAUDITED, ''), '') // what was kicked may have left room
+      assert.equal(stderr.replace(UNAUDITED, ''), '') // the kicked task may have left room
       assert.equal(leftIn(spool).length, 4)
       const again = leftIn(spool).find(name => readFileSync(join(spool, name)).includes('dead')) ?? ''
       engine.release(beginOf(engine, again))
@@ -76,7 +76,7 @@ describe('a full disk', { skip: skipUnless('root', 'mount') }, () => {
       assert.deepEqual(leftIn(spool), [])
     })
 
-    it(`does not prevent purging (${what})`, async () => {
+    it(`does not prevent purge (no free ${what})`, async () => {
       const spool = await full(fill)
       const { code, stderr } = await spoold(['purge', '--all', spool])
       assert.equal(code, 0)
@@ -84,25 +84,28 @@ describe('a full disk', { skip: skipUnless('root', 'mount') }, () => {
       assert.deepEqual(leftIn(join(spool, '.spoold/dead')), [])
     })
 
-    it(`keeps no daemon from starting, from reloading, and from running what makes room (${what})`, async () => {
+    it(`does not keep a daemon from starting, reloading, and running what makes room (no free ${what})`, async () => {
       const spool = await full(fill)
       const handler = `export default (env, task) => { JOURNAL(env.n); return task.SPOOL_OK }`
       const elsewhere = join(workspace(), 'spool')
       symlinkSync(spool, elsewhere)
       const daemon = await startDaemon({ spool: elsewhere, handler })
-      await until('they have run', () => leftIn(spool).length === 1)
+      await until('all due tasks have run', () => leftIn(spool).length === 1)
       assert.deepEqual(daemon.journal().sort(), ['first', 'second'])
       daemon.child.kill('SIGHUP')
-      await until('it has reloaded', () => /reload/.test(daemon.output) && !/refused/.test(daemon.output))
+      await until(
+        'the daemon has reloaded',
+        () => /reload/.test(daemon.output) && !/refused/.test(daemon.output),
+      )
       execFileSync('find', [join(spool, '..'), '-name', 'filler*', '-delete'])
       drop(spool, 'third', packet({ n: 'third' }))
-      await until('a new one has run', () => daemon.journal().includes('third'))
+      await until('the new task has run', () => daemon.journal().includes('third'))
     })
   }
 })
 
 describe('a read-only spool', { skip: skipUnless('root', 'mount') }, () => {
-  it('is refused by each command in a sentence, without a stack', async () => {
+  it('makes each command fail with a sentence, without a stack', async () => {
     const spool = await full(() => {})
     drop(spool, 'two\nlines', packet({}), LONG_AGO)
     const disk = join(spool, '..')

@@ -39,7 +39,7 @@ const MORE = [
   'x'.repeat(300),
 ]
 
-/** At least 2,000 names that somebody might hope lead out of a spool, the same in every run. */
+/** Returns at least 2,000 names that somebody might hope lead out of a spool, the same in every run. */
 function hostileNames(outside: string, spool: string): string[] {
   const names = new Set<string>()
   const parts = [...PARTS, ...MORE, outside, spool]
@@ -54,7 +54,7 @@ function hostileNames(outside: string, spool: string): string[] {
   return [...names]
 }
 
-/** Each place where a caller can put a name has as many of them in each run, and all of them in a long one. */
+/** In each place where a caller can put a name, every so many names are tried, and in a long run all of them. */
 const EACH = isLong ? 1 : 3
 
 /** Tries the names in every place where a caller can put one. */
@@ -81,7 +81,7 @@ const SCRIPT = `
   try { rmdirSync('/spoold-test-ends') } catch {}
   console.log(JSON.stringify(counts))`
 
-/** The same through the command line, in one process. */
+/** Tries the names in every place of the command line, in one process. */
 const COMMANDS = `
   import { main } from './build/src/doors/cli/program.js'
   import { readFileSync, rmdirSync, writeFileSync } from 'node:fs'
@@ -110,9 +110,9 @@ const TOUCHES =
   'open,openat,creat,mkdir,mkdirat,mknod,mknodat,rename,renameat,renameat2,link,linkat,symlink,symlinkat,unlink,unlinkat,rmdir,chmod,fchmodat,chown,fchownat,utimensat,truncate'
 
 interface Watched {
-  /** How often what came of it. */
+  /** How often each place had each result. */
   readonly counts: Readonly<Record<string, number>>
-  /** The calls that touched something outside. */
+  /** The calls that touched something outside of the spool. */
   readonly strays: readonly string[]
 }
 
@@ -138,12 +138,12 @@ function watch(script: string, input: string, spool: string): Watched {
   return { counts: JSON.parse(stdout), strays }
 }
 
-/** Any path that is neither the spool nor below it. */
+/** True if the call touches a path that is neither the spool nor below it. */
 function isStray(line: string, spool: string): boolean {
   const call = /^\d+\s+(\w+)\((.*)/.exec(line)
   if (call === null || OWN.test(line) || line.includes('O_PATH')) return false // such a descriptor opens nothing
   const [, name = '', rest = ''] = call
-  // a link's text is no path that is touched: the last string is
+  // Only the last string of a symlink call is touched; the first one is the text of the link.
   const strings = [...rest.matchAll(/"((?:[^"\\]|\\.)*)"/g)].map(([, text = '']) => text)
   const paths = name.startsWith('symlink') ? strings.slice(-1) : strings
   return paths.some(
@@ -151,17 +151,17 @@ function isStray(line: string, spool: string): boolean {
   )
 }
 
-/** Our own code, which is loaded when it is needed, the input of the command line, and the processes, which may be daemons. */
+/** Matches our own code, which is loaded when needed, the input of the command line, and /proc and /sys. */
 const OWN = new RegExp(
   `"${ROOT}/?(dist|build|node_modules|package)|"${ROOT}/?"|/lines"|"/proc"|"/proc/(self|\\d+|sys/vm)/|"/sys/devices/system/cpu/`,
 )
 
 describe('hostile names', { skip: skipUnless('strace') }, () => {
-  it('at least 2,000 of them, in every place of the library: nothing outside the spool is touched', () => {
+  it('touch nothing outside of the spool, 2,000 and more of them in every place of the library', () => {
     const { spool, outside, input, names } = setUp()
     const { counts, strays } = watch(SCRIPT, input, spool)
     assert.deepEqual(strays, [])
-    // digits are the only names that a priority may have; ids may be anything; a spooler must be the one
+    // A priority may only have digits, an id may be anything, and a spooler must be the known one.
     const expected = / (stored|REQUEST_INVALID|SPOOLER_UNKNOWN|ENQUEUE_FAILED|BATCH_INCOMPLETE)$/
     assert.deepEqual(
       Object.keys(counts).filter(key => !expected.test(key)),
@@ -173,7 +173,7 @@ describe('hostile names', { skip: skipUnless('strace') }, () => {
     assert.deepEqual(leftIn(outside), [])
   })
 
-  it('on the command line: nothing outside the spool is touched', () => {
+  it('touch nothing outside of the spool on the command line', () => {
     const { spool, outside, input, names } = setUp()
     const { counts, strays } = watch(COMMANDS, input, spool)
     assert.deepEqual(strays, [])

@@ -14,14 +14,14 @@ import { spoolDirectory } from '../helpers/workspace.js'
 
 const KILLS = isLong ? 200 : 20
 const WORKER_KILLS = isLong ? 500 : 50
-/** Wanted is a second; a machine that is busy with other things must not fail it. */
+/** In ms. A second is what we want; a machine that is busy with other things must not fail the test. */
 const BACK_TO_WORK_MS = 10_000
 const PRODUCERS = 2
 const PAUSE_MS = 10
 
 const random = (ms: number) => Math.random() * ms
 
-/** Producers that write all the while, and a daemon that may be killed and started as often as one likes. */
+/** Producers that write all the while, and a daemon that may be killed and started as often as a test likes. */
 class Scene {
   readonly spool = spoolDirectory()
   readonly directory = dirname(this.spool)
@@ -43,12 +43,12 @@ class Scene {
     return startDaemon({ spool: this.spool, handler: WITNESS, ini, isUnready, isGroup: true })
   }
 
-  /** Until just now, in the middle of its work, or, every other time, at any moment of its start. */
+  /** Waits until the moment of a kill: in the middle of the daemon's work, or, every other time, anywhere in its start. */
   async killMoment({ pid }: TestProcess, isAtWork: boolean): Promise<void> {
     if (!isAtWork) return setTimeout(random(500))
     const since = performance.now()
     const first = this.journal.read().length
-    await until('it is back to work', () => this.#hasBegun(pid, first), BACK_TO_WORK_MS)
+    await until('the daemon is back to work', () => this.#hasBegun(pid, first), BACK_TO_WORK_MS)
     this.backToWorkMs.push(performance.now() - since)
     await setTimeout(random(100))
   }
@@ -59,7 +59,7 @@ class Scene {
     return false
   }
 
-  /** Lets everything come to its end, and looks at what became of it. */
+  /** Lets everything come to its end, and checks every task. */
   async assertNothingLost(wasKilled: (run: WitnessedRun) => boolean): Promise<string> {
     await until('the producers have stored enough', () => this.acknowledged.read().length > KILLS)
     writeFileSync(`${acknowledgedFile(this.directory)}-enough`, '')
@@ -84,7 +84,7 @@ class Scene {
   }
 }
 
-/** One that is at work, or any, in whatever state of its start. */
+/** Returns a worker that is at work, or any worker, in whatever state of its start. */
 function victim(daemon: Daemon, scene: Scene, isAtWork: boolean): number | undefined {
   const alive = daemon.workers().filter(isAlive)
   if (!isAtWork) return alive[Math.floor(random(alive.length))]
@@ -93,35 +93,35 @@ function victim(daemon: Daemon, scene: Scene, isAtWork: boolean): number | undef
   return pids.reverse().find(pid => alive.includes(pid))
 }
 
-/** Of a respawn. */
+/** The longest pause before a respawn, in ms. */
 const LONGEST_PAUSE_MS = 40_000
 
 describe('kill -9 while producers write and handlers run', () => {
-  it(`of the daemon, ${KILLS} times: nothing is lost, and nothing at all runs again`, async t => {
+  it(`of the master, ${KILLS} times, loses no task, and makes none run again`, async t => {
     const scene = new Scene()
     scene.startProducers()
     for (let i = 0; i < KILLS; i++) {
       const daemon = await scene.start()
       await scene.killMoment(daemon, i % 2 === 0)
       daemon.child.kill('SIGKILL')
-      await until('it is gone', () => !daemon.isRunning)
+      await until('the daemon is gone', () => !daemon.isRunning)
     }
     await scene.start(false)
-    // its workers notice, and finish what they run
+    // The workers notice, and finish what they run.
     t.diagnostic(`${await scene.assertNothingLost(() => false)}; ${scene.timesBack}`)
   })
 
-  it(`of workers, ${WORKER_KILLS} times: nothing is lost, and only what they ran runs again`, async t => {
+  it(`of workers, ${WORKER_KILLS} times, loses no task, and only what they ran runs again`, async t => {
     const scene = new Scene()
     scene.startProducers()
     const daemon = await scene.start(false)
     const killed = new Set<number>()
     const ends = () => scene.journal.read().filter(line => line.startsWith('end')).length
     for (let i = 0; i < WORKER_KILLS; i++) {
-      // without any end in between, the next worker would come later and later (base/respawn-pace)
+      // Without a task that ends in between, each worker would be spawned later than the last (base/respawn-pace).
       const before = ends()
       await until('a task has ended', () => ends() > before, LONGEST_PAUSE_MS)
-      const worker = await until('there is a worker', () => victim(daemon, scene, i % 4 !== 0))
+      const worker = await until('the daemon has a worker', () => victim(daemon, scene, i % 4 !== 0))
       killed.add(worker)
       process.kill(worker, 'SIGKILL')
       await setTimeout(random(60))
@@ -129,7 +129,7 @@ describe('kill -9 while producers write and handlers run', () => {
     t.diagnostic(await scene.assertNothingLost(({ pid }) => killed.has(pid)))
   })
 
-  it(`of everything at once, ${KILLS} times: nothing is lost, and only what ran runs again`, async t => {
+  it(`of everything at once, ${KILLS} times, loses no task, and only what ran runs again`, async t => {
     const scene = new Scene()
     const killed = new Set<number>()
     for (let i = 0; i < KILLS; i++) {
@@ -139,7 +139,7 @@ describe('kill -9 while producers write and handlers run', () => {
       killed.add(daemon.pid)
       for (const producer of scene.producers) producer.child.kill('SIGKILL')
       process.kill(-daemon.pid, 'SIGKILL')
-      await until('it is gone', () => !daemon.isRunning)
+      await until('the daemon is gone', () => !daemon.isRunning)
     }
     scene.startProducers()
     const last = await scene.start(false)

@@ -42,7 +42,7 @@ describe('a worker that is out of descriptors', () => {
       under: ['prlimit', '--nofile=120:120'],
     })
     for (let i = 0; i < 20; i++) drop(spool, `task-${i}`, packet({ n: String(i) }))
-    await until('all have run', () => leftIn(spool).length === 0, 60_000)
+    await until('all tasks have run', () => leftIn(spool).length === 0, 60_000)
     assert.equal(daemon.journal().length, 20)
     assert.equal(new Set(daemon.journal()).size, 20)
     await daemon.waitFor(/the process cannot continue, replacing it: EMFILE/)
@@ -51,7 +51,7 @@ describe('a worker that is out of descriptors', () => {
 })
 
 describe('a worker that may start no process', { skip: skipUnless('root') }, () => {
-  it('is replaced, and its task counts no run', async () => {
+  it('is replaced without counting an attempt of its task', async () => {
     const spool = spoolDirectory()
     for (const path of [dirname(spool), spool]) chmodSync(path, 0o777)
     const daemon = await startDaemon({
@@ -73,7 +73,7 @@ describe('a worker that may start no process', { skip: skipUnless('root') }, () 
 })
 
 describe('a worker for which there is no memory to start a process', () => {
-  it('is replaced, and its task counts no run', async () => {
+  it('is replaced without counting an attempt of its task', async () => {
     const spool = spoolDirectory()
     const [hook, isFull] = [join(dirname(spool), 'hook.cjs'), join(dirname(spool), 'full')]
     writeFileSync(isFull, '')
@@ -116,7 +116,7 @@ describe('a master that is out of descriptors', () => {
     assert.doesNotMatch(said, /To fix it/)
   })
 
-  it('says that it cannot fork, and goes on when it has some again', async () => {
+  it('says that it cannot fork, and goes on once it has descriptors again', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({
       spool,
@@ -130,13 +130,13 @@ describe('a master that is out of descriptors', () => {
     await daemon.waitFor(/cannot fork a process, retrying later: .*EMFILE/)
     limit(soft)
     drop(spool, 'task', packet({ n: 'it' }))
-    await until('it has run', () => leftIn(spool).length === 0, 60_000)
+    await until('the task has run', () => leftIn(spool).length === 0, 60_000)
     assert.deepEqual(daemon.journal(), ['it'])
   })
 })
 
 describe('a directory that goes away', () => {
-  it('under a handler that went there: the next task is not the one that pays', async () => {
+  it('under a handler that changed to it costs the next task nothing', async () => {
     const spool = spoolDirectory()
     const handler = `
       import { mkdtempSync, rmSync } from 'node:fs'
@@ -145,7 +145,7 @@ describe('a directory that goes away', () => {
         if (env.n === 'goes') { const gone = mkdtempSync('/tmp/spoold-test-gone-'); process.chdir(gone); rmSync(gone, { recursive: true }) }
         return task.SPOOL_OK
       }`
-    // fast ones first: then many are given at once, and one follows the other in the same turn of the event loop
+    // After fast tasks many are given at once, and one follows another in the same turn of the event loop.
     for (let i = 0; i < 100; i++) drop(spool, `a-${1000 + i}`, packet({ n: 'fast' }))
     const pairs = Array.from({ length: 20 }, (_, i) => [
       [`b-${100 + i}-0`, 'goes'],
@@ -154,7 +154,7 @@ describe('a directory that goes away', () => {
     for (const [name = '', n = ''] of pairs) drop(spool, name, packet({ n }))
     const daemon = await startDaemon({ spool, handler, ini: { 'spooler-ordered': true } })
     const workers = daemon.workers()
-    await until('all have run', () => leftIn(spool).length === 0)
+    await until('all tasks have run', () => leftIn(spool).length === 0)
     assert.deepEqual(
       daemon.journal().slice(100),
       pairs.map(([, n]) => (n === 'goes' ? 'goes 1' : `stays 1 in ${spool}`)),
@@ -162,7 +162,7 @@ describe('a directory that goes away', () => {
     assert.deepEqual(daemon.workers(), workers)
   })
 
-  it('and comes back: handlers run in the new one', async () => {
+  it('and is made again is where handlers run', async () => {
     const spool = spoolDirectory()
     const handler = `
       import { statSync } from 'node:fs'
@@ -172,13 +172,13 @@ describe('a directory that goes away', () => {
       }`
     const daemon = await startDaemon({ spool, handler, ini: { 'spooler-frequency': 1 } })
     drop(spool, 'a', packet({ n: 'a', spool }))
-    await until('it has run', () => leftIn(spool).length === 0)
+    await until('the first task has run', () => leftIn(spool).length === 0)
     renameSync(spool, join(dirname(spool), 'was'))
     await daemon.waitFor('the directory cannot be listed')
     rmSync(join(dirname(spool), 'was'), { recursive: true })
     mkdirSync(spool)
     drop(spool, 'b', packet({ n: 'b', spool }))
-    await until('it has run', () => daemon.journal().length === 2)
+    await until('the second task has run', () => daemon.journal().length === 2)
     assert.deepEqual(daemon.journal(), [`a ${spool} true`, `b ${spool} true`])
   })
 })
@@ -188,7 +188,7 @@ describe('a body that a host cannot take', { skip: skipUnless('python3') }, () =
     ['alone', {}],
     ['one of several handlers', { 'spooler-import': 'handler.mjs' }],
   ] as const)
-    it(`is a failure of its own task (the host is ${title})`, async () => {
+    it(`fails its own task alone (the host is ${title})`, async () => {
       const spool = spoolDirectory()
       writeFileSync(join(dirname(spool), 'handler.mjs'), 'export default () => 0\n') // SPOOL_IGNORE
       const file = drop(spool, 'huge', packet({ n: 'huge' }))
@@ -199,7 +199,7 @@ describe('a body that a host cannot take', { skip: skipUnless('python3') }, () =
         handler: `def spooler(env):\n    journal(env['spooler_task_name'].decode())\n    return -2\nuwsgi.spooler = spooler\n`,
         ini: { 'spooler-frequency': 1, 'spooler-max-attempts': 2, ...handlers },
       })
-      await until('only dead ones are left', () => leftIn(spool).length === 0)
+      await until('only dead letters are left', () => leftIn(spool).length === 0)
       const letter = JSON.parse(readFileSync(join(spool, '.spoold/dead/huge.json'), 'utf8'))
       assert.equal(letter.reason, 'attempts')
       assert.match(letter.lastError, /its body has \d+ bytes, a handler in another language takes/)
@@ -217,10 +217,10 @@ describe('a body that a host cannot take', { skip: skipUnless('python3') }, () =
       'that is cut after its header was read',
       `fs.truncateSync('/proc/self/fd/' + fd, 1000)`,
       /the body ends after \d+ of 200000 bytes: the file was cut while it ran/,
-      [], // the next time it is as long as it is
+      [], // the next time the body is as long as the file
     ],
   ] as const)
-    it(`is a failure of its own task: one ${title}`, async () => {
+    it(`fails its own task alone, a task ${title}`, async () => {
       const spool = spoolDirectory()
       const hook = join(dirname(spool), 'body.cjs')
       writeFileSync(
@@ -243,7 +243,7 @@ require('node:module').syncBuiltinESMExports()\n`,
         env: { ...process.env, NODE_OPTIONS: `--require=${hook}` },
       })
       const workers = daemon.workers()
-      await until('only dead ones are left', () => leftIn(spool).length === 0)
+      await until('only dead letters are left', () => leftIn(spool).length === 0)
       await daemon.waitFor(line)
       assert.deepEqual([...(await deadOf(spool)).keys()], dead)
       assert.equal(daemon.journal().length, 6 - dead.length)
@@ -254,27 +254,27 @@ require('node:module').syncBuiltinESMExports()\n`,
 describe('an interpreter that cannot be replaced, for want of descriptors', {
   skip: skipUnless('python3'),
 }, () => {
-  it('takes its worker with it, which says why; the next one runs what comes', async () => {
+  it('ends its worker, which says why, and the next worker runs new tasks', async () => {
     const spool = spoolDirectory()
     const daemon = await startHost('python', {
       spool,
       handler: `def spooler(env):\n    journal('ran')\n    return -2\nuwsgi.spooler = spooler\n`,
     })
     drop(spool)
-    await until('there was progress', () => leftIn(spool).length === 0)
+    await until('the first task has run', () => leftIn(spool).length === 0)
     const [worker = 0] = daemon.workers()
     const [host = 0] = hostsOf(daemon)
     execFileSync('prlimit', [`--pid=${worker}`, '--nofile=3:'])
     process.kill(host, 'SIGKILL')
-    await until('there is another worker', () => daemon.workers().some(pid => pid !== worker))
+    await until('another worker is there', () => daemon.workers().some(pid => pid !== worker))
     await daemon.waitFor(/EMFILE/)
     assert.doesNotMatch(daemon.output, /outside of a handler|unhandled/i)
     drop(spool)
-    await until('the next one has run', () => daemon.journal().length === 2)
+    await until('the next task has run', () => daemon.journal().length === 2)
   })
 })
 
-it('status says so where no task can be begun', async () => {
+it('status warns of tasks that cannot be begun', async () => {
   const spool = spoolDirectory()
   for (let i = 0; i < 3; i++) drop(spool, `task-${i}`)
   const daemon = await startDaemon({ spool, under: ['prlimit', '--fsize=0'] })

@@ -12,14 +12,14 @@ import { deadOf } from '../helpers/witness.js'
 import { spoolDirectory, workspace } from '../helpers/workspace.js'
 
 const LONG_AGO = 1_000_000_000
-/** Kills its process each time, or does what its name says. */
+/** Kills its process for each task that is named `poison`. */
 const HANDLER = `export default (env, task) => {
   JOURNAL(env.n)
   if (env.n.startsWith('poison')) process.kill(process.pid, 'SIGKILL')
   return task.SPOOL_OK
 }`
 
-/** A spool on another file system, reached from a directory where the daemon's other files have room. */
+/** Makes a spool on another file system, reached from a directory where the daemon's other files have room. */
 function spoolOn(disk: string): string {
   const spool = join(disk, 'spool')
   mkdirSync(spool)
@@ -32,7 +32,7 @@ function startOn(spool: string, handler = HANDLER, ini: Readonly<Record<string, 
   return startDaemon({ spool: link, handler, ini: { 'spooler-frequency': 1, ...ini } })
 }
 
-/** ext4 whose inodes have no room for fractions of seconds. */
+/** Mounts an ext4 whose inodes have no room for fractions of seconds. */
 function coarseDisk(): string {
   const directory = workspace()
   const [image, mounted] = [join(directory, 'image'), join(directory, 'disk')]
@@ -47,14 +47,14 @@ function coarseDisk(): string {
 
 const canLoop = existsSync('/dev/loop-control') && existsSync('/usr/sbin/mkfs.ext4')
 
-/** Poison runs as often as it may, whatever the file system knows of times. */
+/** Checks that poison runs as often as it may, whatever the file system knows of times. */
 async function countsRight(spool: string, act: () => void = () => {}): Promise<void> {
   const daemon = await startOn(spool)
   act()
   for (const n of ['poison-1', 'poison-2']) drop(spool, n, packet({ n }), LONG_AGO)
   drop(spool, 'poison-young', packet({ n: 'poison-young' }))
   for (const n of ['good-1', 'good-2', 'good-3']) drop(spool, n, packet({ n }))
-  await until('all has run, or is buried', () => leftIn(spool).length === 0, 60_000)
+  await until('all tasks have run, or are buried', () => leftIn(spool).length === 0, 60_000)
   const runs = new Map<string, number>()
   for (const n of daemon.journal()) runs.set(n, (runs.get(n) ?? 0) + 1)
   const dead = await deadOf(spool)
@@ -64,22 +64,22 @@ async function countsRight(spool: string, act: () => void = () => {}): Promise<v
 }
 
 describe('a task that kills its process runs three times', { skip: skipUnless('root', 'mount') }, () => {
-  it('where access times are switched off while the daemon runs', async () => {
+  it('even if access times are switched off while the daemon runs', async () => {
     const disk = smallDisk('size=2m')
     await countsRight(spoolOn(disk), () => execFileSync('mount', ['-o', 'remount,noatime', disk]))
   })
 
-  it('where times are whole seconds', { skip: canLoop ? false : 'no loop devices' }, async () => {
+  it('even if times are whole seconds', { skip: canLoop ? false : 'no loop devices' }, async () => {
     await countsRight(spoolOn(coarseDisk()))
   })
 
-  it('where somebody reads every file all the time', async () => {
+  it('even if somebody reads every file all the time', async () => {
     const spool = spoolDirectory()
     const reader = setInterval(() => {
       for (const name of readdirSync(spool))
         try {
           readFileSync(join(spool, name))
-        } catch {} // it is gone, or a directory
+        } catch {} // the file is gone, or is a directory
     }, 5)
     try {
       await countsRight(spool)
@@ -99,21 +99,21 @@ describe('a task that is delivered at most once runs once', { skip: skipUnless('
     }`
 
   for (const n of ['ok', 'bury'])
-    it(`where the directory is closed while it runs, and open again (${n})`, async () => {
+    it(`even if its directory is immutable while it runs, and writable again afterwards (${n})`, async () => {
       const disk = smallDisk('size=2m')
       const spool = spoolOn(disk)
       const gate = join(workspace(), 'gate')
       const daemon = await startOn(spool, WAITS)
       drop(spool, n, packet({ n, gate, spooler_delivery: 'at-most-once' }))
-      await until('it runs', () => daemon.journal().length === 1)
-      execFileSync('chattr', ['+i', spool]) // root goes through every mode
+      await until('the task runs', () => daemon.journal().length === 1)
+      execFileSync('chattr', ['+i', spool]) // which root cannot pass, as it passes every mode
       closeSync(openSync(gate, 'w'))
       await daemon.waitFor(
         n === 'ok' ? /has finished, but its file cannot be removed/ : /is to be buried, but cannot be/,
       )
       execFileSync('chattr', ['-i', spool])
       drop(spool, 'second', packet({ n: 'second', gate }))
-      await until('it is settled', () => leftIn(spool).length === 0, 60_000)
+      await until('both tasks are settled', () => leftIn(spool).length === 0, 60_000)
       assert.equal(daemon.journal().filter(each => each === n).length, 1)
       assert.equal((await deadOf(spool)).size, n === 'ok' ? 0 : 1)
     })

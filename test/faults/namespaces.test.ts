@@ -9,7 +9,7 @@ import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { BIN, spoolDirectory } from '../helpers/workspace.js'
 
-/** As in two containers on one volume: both masters have pid 1. */
+/** Runs a daemon as in a container: several of them on one volume all have a master with pid 1. */
 const OF_ITS_OWN = ['unshare', '--pid', '--fork', '--mount-proc', '--kill-child']
 
 const mayUnshare = spawnSync('unshare', [...OF_ITS_OWN.slice(1), 'true']).status === 0
@@ -23,7 +23,7 @@ export default async (env, task) => {
 }`
 
 describe('two daemons in pid namespaces of their own', { skip }, () => {
-  it('on one spool both claim with record locks, and run each task once', async () => {
+  it('both claim with record locks on one spool, and run each task once', async () => {
     const spool = spoolDirectory()
     const start = () =>
       startDaemon({
@@ -38,7 +38,7 @@ describe('two daemons in pid namespaces of their own', { skip }, () => {
       assert.match(output, /claims with record locks/)
     }
     for (let i = 0; i < 400; i++) drop(spool)
-    await until('all have run', () => leftIn(spool).length === 0)
+    await until('all tasks have run', () => leftIn(spool).length === 0)
     const runs = (daemons[0]?.journal() ?? []).map(line => line.split(' '))
     assert.equal(runs.length, 400)
     assert.equal(new Set(runs.map(([name]) => name)).size, 400)
@@ -46,10 +46,10 @@ describe('two daemons in pid namespaces of their own', { skip }, () => {
   })
 })
 
-describe('where /proc is not mounted', { skip: skipUnless('root', 'mount') }, () => {
+describe('a system without /proc', { skip: skipUnless('root', 'mount') }, () => {
   const without = ['-m', 'sh', '-c', 'mount -t tmpfs none /proc && exec "$@"', 'sh', process.execPath, BIN]
 
-  it('commands of root find spools, its own and those of others', () => {
+  it('lets commands of root find spools of root and of others', () => {
     for (const uid of [0, 65_534]) {
       const spool = spoolDirectory()
       chmodSync(dirname(spool), 0o755)
@@ -70,11 +70,11 @@ describe('where /proc is not mounted', { skip: skipUnless('root', 'mount') }, ()
       'spoold: [SPOOL_UNUSABLE] /nowhere does not exist; name a spool directory\n',
     )
   })
-  it('a daemon that was started as `node`, as by its first line, claims with record locks', () => {
+  it('lets a daemon that was started as `node`, as by its first line, claim with record locks', () => {
     const spool = spoolDirectory()
     drop(spool)
     const byName = 'mount -t tmpfs none /proc && PATH="$1:$PATH" && shift && exec node "$@"'
-    // execvp passes over a directory of this name, and over a file that is not to be run
+    // execvp passes over a directory of this name, and over a file that is not executable.
     const directory = join(dirname(spool), 'directory')
     const unfit = join(dirname(spool), 'unfit')
     mkdirSync(join(directory, 'node'), { recursive: true })

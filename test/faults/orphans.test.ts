@@ -9,7 +9,7 @@ import { untilGone } from '../helpers/proc.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
-/** A pipe beside the spool that nobody writes to: whoever opens it waits. */
+/** Makes a pipe beside the spool that nobody writes to, so that whoever opens it waits. */
 function deafPipe(spool: string): string {
   const pipe = join(dirname(spool), 'pipe')
   execFileSync('mkfifo', [pipe])
@@ -30,26 +30,26 @@ describe('a worker whose exit waits for a thread that does not end', { concurren
     const spool = spoolDirectory()
     const daemon = await startDaemon({ spool, handler: BLOCKS_A_THREAD })
     drop(spool, 'a', packet({ pipe: deafPipe(spool) }))
-    await until('it ran', () => daemon.journal().includes('a'))
+    await until('the task has run', () => daemon.journal().includes('a'))
     const workers = daemon.workers()
     daemon.child.kill('SIGKILL')
     await untilGone(...workers)
   })
 
-  it('is ended by its master when it has said its last word: a successor runs the next task', async () => {
+  it('is killed by its master after its last message, and a successor runs the next task', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({ spool, handler: BLOCKS_A_THREAD, ini: { 'spooler-max-tasks': 1 } })
     const pipe = deafPipe(spool)
     const [first] = daemon.workers()
     for (const name of ['a', 'b']) drop(spool, name, packet({ pipe }))
-    await until('both ran', () => daemon.journal().length === 2)
+    await until('both tasks have run', () => daemon.journal().length === 2)
     await untilGone(first ?? 0)
     assert.doesNotMatch(daemon.output, /crash|failed|DAMN/i)
   })
 })
 
 describe('a worker', () => {
-  it('ends whenever its master is killed: while it boots, loads its handlers, and runs', async () => {
+  it('ends whenever its master is killed: while it boots, while it loads its handlers, or while it runs', async () => {
     const HANDLER = `
       import { setTimeout } from 'node:timers/promises'
       await setTimeout(100)
@@ -61,7 +61,7 @@ describe('a worker', () => {
       const spool = spoolDirectory()
       for (let i = 0; i < 50; i++) drop(spool, `t${i}`)
       const daemon = await startDaemon({ spool, handler: HANDLER, isUnready: true })
-      const workers = await until('it has a worker', () =>
+      const workers = await until('the daemon has a worker', () =>
         daemon.workers().length > 0 ? daemon.workers() : null,
       )
       await setTimeout(afterMs)

@@ -7,7 +7,7 @@ import { spoold } from '../helpers/cli.js'
 import { skipUnless } from '../helpers/requires.js'
 import { smallDisk } from '../helpers/small-disk.js'
 
-/** The audit comes first, and may still have had room. */
+/** The audit is written first, and may still have had room. */
 const REFUSED =
   /^(spoold: \S+spool: not in the audit: (ENOSPC|EROFS): [^\n]+\n)?spoold: \S+spool: nothing has changed: the (disk is full \(ENOSPC\)|file system is read-only \(EROFS\))\n$/
 
@@ -15,7 +15,7 @@ const FULL: Readonly<Record<string, (disk: string) => void>> = {
   'without blocks': disk => {
     try {
       writeFileSync(join(disk, 'filler'), Buffer.alloc(2 ** 21))
-    } catch {} // so far, and no further
+    } catch {} // it is full now
   },
   'without inodes': disk => {
     try {
@@ -25,9 +25,9 @@ const FULL: Readonly<Record<string, (disk: string) => void>> = {
   'read-only': disk => execFileSync('mount', ['-o', 'remount,ro', disk]),
 }
 
-describe('pause and resume on a disk', { skip: skipUnless('root', 'mount') }, () => {
+describe('pause and resume on a full or read-only disk', { skip: skipUnless('root', 'mount') }, () => {
   for (const [what, spoil] of Object.entries(FULL))
-    it(`${what}: say so, and change nothing by half`, async () => {
+    it(`say so, and change nothing by half: ${what}`, async () => {
       const disk = smallDisk('size=1m,nr_inodes=100')
       const spool = join(disk, 'spool')
       mkdirSync(spool)

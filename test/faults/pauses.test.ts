@@ -11,20 +11,20 @@ import { until } from '../helpers/until.js'
 import { spoolDirectory, workspace } from '../helpers/workspace.js'
 
 const ROUNDS = isLong ? 200 : 20
-/** From when it counts, where processes get a turn at once. */
+/** In ms. After so long a pause is obeyed, where processes get a turn at once. */
 const OBEYED_MS = 1000
-/** How long nothing may start, then. */
+/** For how long, in ms, nothing may begin then. */
 const WATCHED_MS = 300
-/** Of one machine, whose clock may be read a moment before the journal is written. */
+/** In ms. The clock may be read a moment before the journal is written. */
 const WRITTEN_MS = 20
 
 const TICK_MS = 10
-/** A master notices the pause, and then a worker reads of it: both have to get a turn. */
+/** How many processes have to get a turn: a master that notices the pause, and a worker that reads it. */
 const PARTIES = 2
 
 /**
- * Waits until the pause counts. A machine that keeps this process waiting keeps the daemons waiting, too, and their second
- * is that much longer.
+ * Waits until the pause has to be obeyed. A machine that keeps this process waiting keeps the daemons waiting, too, so it adds
+ * that time.
  */
 async function untilItCounts(pausedMs: number): Promise<number> {
   for (let lateMs = 0; ; ) {
@@ -36,7 +36,7 @@ async function untilItCounts(pausedMs: number): Promise<number> {
   }
 }
 
-/** Journals when each task and signal starts; some tasks block their process, and fast ones run ahead. */
+/** Journals the start of each task and signal; some tasks block their process, and fast ones run ahead. */
 const HANDLER = (journal: string) => `
   import { appendFileSync } from 'node:fs'
   import { addMsTimer, registerSignal } from 'spoold'
@@ -50,7 +50,7 @@ const HANDLER = (journal: string) => `
     return task.SPOOL_OK
   }`
 
-/** The starts in a journal line each: when, and of what. */
+/** Returns the starts in the journal: when, and of what. */
 function startsOf(spool: string): ReadonlyArray<readonly [atMs: number, what: string]> {
   return readJournal(dirname(spool)).map(line => {
     const [at, what = ''] = line.split(' ')
@@ -59,7 +59,7 @@ function startsOf(spool: string): ReadonlyArray<readonly [atMs: number, what: st
 }
 
 describe('pausing and resuming under load', () => {
-  it(`starts nothing while paused and forgets nothing, with two daemons and kills, ${ROUNDS} times`, async () => {
+  it(`begins nothing while paused and forgets nothing, with two daemons and kills, ${ROUNDS} times`, async () => {
     const spool = spoolDirectory()
     const journal = join(dirname(spool), 'journal')
     const start = (): Promise<Daemon> => {
@@ -82,14 +82,14 @@ describe('pausing and resuming under load', () => {
     const pauses: Array<readonly [fromMs: number, toMs: number]> = []
     for (let round = 0; round < ROUNDS; round++) {
       load(150)
-      load(3, { ms: String(600 + 100 * (round % 10)) }) // they wake during the pause, before or after its second
+      load(3, { ms: String(600 + 100 * (round % 10)) }) // these wake during the pause, before or after its first second
       load(150)
-      await until('it runs', () => leftIn(spool).length < 300)
+      await until('some tasks have run', () => leftIn(spool).length < 300)
       await pauseSpool(spool, { pair: null, sinceMs: Date.now(), untilMs: null })
       const pausedMs = Date.now()
       const victim = round % 4
       if (victim === 1) daemons[0]?.child.kill('SIGKILL')
-      if (victim === 1) daemons[0] = await start() // one that starts later obeys, too
+      if (victim === 1) daemons[0] = await start() // a daemon that starts later obeys, too
       const [worker = 0] = daemons[1]?.workers() ?? []
       if (victim === 2) process.kill(worker, 'SIGKILL')
       if (victim === 3) process.kill(worker, 'SIGSTOP')

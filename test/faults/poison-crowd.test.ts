@@ -18,7 +18,7 @@ import { spoolDirectory } from '../helpers/workspace.js'
 
 interface Language {
   readonly needs: readonly Requirement[]
-  /** Handlers that note `start NAME TIME` for each run, and end their process if the task says so. */
+  /** Returns handlers that journal `start NAME TIME` for each run, and end their process if the task says so. */
   setup(directory: string): Partial<DaemonSetup>
 }
 
@@ -79,11 +79,11 @@ const CROWDS: ReadonlyArray<readonly [keyof typeof LANGUAGES, number, number]> =
       ['a program', 6, 1],
     ]
 const SECONDS = isLong ? 20 : 6
-/** An innocent waits no longer than this, and one start of a process for each task before it that had never run. */
+/** How long an innocent task may wait, in ms, besides one start of a process for each task before it that had never run. */
 const WAIT_MS = 2000
-/** What a daemon may need to notice a task. */
+/** How long a daemon may need to notice a task, in ms. */
 const NOTICE_MS = 300
-/** Where others are always due, as while each start takes long, one that has crashed goes before them once in so long. */
+/** In ms. Where other tasks are always due, as while each start takes long, a crashed task goes before them once in so long. */
 const PATIENCE_MS = 60_000
 const SHARE = 0.2
 const WINDOW_MS = 10_000
@@ -105,7 +105,7 @@ function begunIn(daemon: Daemon): Begun[] {
   })
 }
 
-/** @returns when each was dropped */
+/** Drops an innocent task every second. @returns when each was dropped */
 async function dropEachSecond(spool: string, seconds: number): Promise<Map<string, number>> {
   const dropped = new Map<string, number>()
   for (let i = 0; i < seconds; i++) {
@@ -116,7 +116,12 @@ async function dropEachSecond(spool: string, seconds: number): Promise<Map<strin
   return dropped
 }
 
-/** No innocent waited for long, or for one that ran again. @param lateMs what this process was late, the daemon may have been; @param waits for how long it and its workers had no processor */
+/**
+ * Checks that no innocent task waited for long, or for a task that ran again.
+ *
+ * @param lateMs for how long this process was late, as the daemon may have been
+ * @param waits for how long the daemon and its workers had no processor
+ */
 function assertServed(
   begun: readonly Begun[],
   dropped: ReadonlyMap<string, number>,
@@ -147,7 +152,7 @@ function assertServed(
   }
 }
 
-/** @returns the largest share of a processor that the daemon and all its processes took over any window, until it is over */
+/** @returns the largest share of a processor that the daemon and all its processes took over any window, until `isOver` */
 async function busiest(daemon: Daemon, isOver: () => boolean): Promise<number> {
   const samples: Array<{ readonly atMs: number; readonly cpuMs: number }> = []
   let most = 0
@@ -164,7 +169,7 @@ async function busiest(daemon: Daemon, isOver: () => boolean): Promise<number> {
 describe('a crowd of tasks that end their process', { concurrency: isLong ? 12 : 3 }, () => {
   for (const [language, count, processes] of CROWDS) {
     const { needs, setup }: Language = LANGUAGES[language]
-    it(`${count} of them in ${language}, with ${processes} process${processes === 1 ? '' : 'es'}: the others begin, none is charged for them, and they take little of the processor`, {
+    it(`of ${count} in ${language}, with ${processes} process${processes === 1 ? '' : 'es'}, lets other tasks begin, charges none of them, and takes little processor time`, {
       skip: skipUnless(...needs),
     }, async () => {
       const spool = spoolDirectory()
@@ -182,10 +187,10 @@ describe('a crowd of tasks that end their process', { concurrency: isLong ? 12 :
       delays.enable()
       const dropping = dropEachSecond(spool, SECONDS)
       const runs = (n: string) => begunIn(daemon).filter(each => each.n === n).length
-      await until('each has run', () => poison.every(runs), 300_000)
+      await until('each poison task has run', () => poison.every(runs), 300_000)
       const share = await busiest(daemon, () => !leftIn(spool).some(name => name.startsWith('poison')))
       const dropped = await dropping
-      await until('the others have run', () => leftIn(spool).length === 0)
+      await until('the other tasks have run', () => leftIn(spool).length === 0)
       delays.disable()
       assertServed(begunIn(daemon), dropped, startMs, delays.max / 1e6, waits)
       const dead = await deadOf(spool)
@@ -201,7 +206,7 @@ describe('a crowd of tasks that end their process', { concurrency: isLong ? 12 :
 })
 
 describe('a task that has crashed its process', { concurrency: 3 }, () => {
-  /** As a process leaves a task that it began alone. */
+  /** Makes a task as a process leaves it that began it alone. */
   const begun = (vars: Record<string, string>) => {
     const bytes = packet(vars)
     bytes[MODIFIER2_OFFSET] = STARTED
@@ -216,16 +221,16 @@ describe('a task that has crashed its process', { concurrency: 3 }, () => {
       return task.SPOOL_OK
     }`
 
-  it('lets all others go first, also those that come later and after a restart, and people are told', async () => {
+  it('lets all other tasks run first, even later ones and after a restart, and ls says so', async () => {
     const spool = spoolDirectory()
     const gate = join(dirname(spool), 'gate')
     drop(spool, 'crashed', begun({ n: 'crashed' }))
     drop(spool, 'waits', packet({ n: 'waits', do: 'wait' }))
     const setup = { spool, handler: gated(gate), ini: { 'worker-reload-mercy': 1, 'spooler-ordered': true } }
     const first = await startDaemon(setup)
-    await until('the other one runs', () => first.journal().length === 1)
+    await until('the other task runs', () => first.journal().length === 1)
     const isParked = async () => (await spoolSnapshotOf(spool)).tasks.parked.crashed === 1
-    await until('it is parked', isParked)
+    await until('the crashed task is parked', isParked)
     const listed = await spoold(['ls', '--json', '--name', 'crashed', spool])
     assert.match(
       listed.stdout,
@@ -234,15 +239,15 @@ describe('a task that has crashed its process', { concurrency: 3 }, () => {
     first.child.kill('SIGTERM')
     assert.equal(await first.code(), 0)
     const second = await startDaemon(setup)
-    await until('the other one runs again', () => second.journal().length === 2)
-    await until('it is parked again', isParked)
+    await until('the other task runs again', () => second.journal().length === 2)
+    await until('the crashed task is parked again', isParked)
     for (let i = 0; i < 3; i++) drop(spool, `late-${i}`, packet({ n: `late-${i}` }))
     writeFileSync(gate, '')
-    await until('all have run', () => leftIn(spool).length === 0)
+    await until('all tasks have run', () => leftIn(spool).length === 0)
     assert.deepEqual(second.journal(), ['waits', 'waits', 'late-0', 'late-1', 'late-2', 'crashed'])
   })
 
-  it('and does so no more costs no time: many of them run one after the other', async () => {
+  it('costs no time if it does not crash again: 40 of them run one after the other', async () => {
     const spool = spoolDirectory()
     const COUNT = 40
     for (let i = 0; i < COUNT; i++) drop(spool, `task-${i}`, begun({ n: `${i}` }))
@@ -254,7 +259,7 @@ describe('a task that has crashed its process', { concurrency: 3 }, () => {
     assert.ok(tookMs < COUNT * 500 * patience(), `${tookMs} ms`) // a crash of each would take more than a second
   })
 
-  it('runs within about a minute although others are always due', {
+  it('runs within about a minute although other tasks are always due', {
     skip: isLong ? false : 'takes a minute (npm run test:long)',
   }, async () => {
     const spool = spoolDirectory()
@@ -269,7 +274,7 @@ describe('a task that has crashed its process', { concurrency: 3 }, () => {
     for (let i = 0; i < 10; i++) drop(spool, `other-${i}`, packet({ n: 'other' }))
     const since = performance.now()
     const daemon = await startDaemon({ spool, handler, ini: { 'spooler-quiet': true } })
-    await until('it has run', () => daemon.journal().includes('crashed'), 120_000)
+    await until('the crashed task has run', () => daemon.journal().includes('crashed'), 120_000)
     assert.ok(performance.now() - since > 50_000)
     assert.ok(daemon.journal().length > 500, 'others were always due')
   })

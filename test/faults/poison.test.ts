@@ -11,11 +11,11 @@ import { until } from '../helpers/until.js'
 import { deadOf, runsOf } from '../helpers/witness.js'
 import { FIXTURES, spoolDirectory } from '../helpers/workspace.js'
 
-/** In front of the good ones, for one worker. */
+/** How many bad tasks are in front of the good ones, for one worker. */
 const BAD = isLong ? 6 : 2
 const LOG_MEGABYTES = isLong ? 1024 : 64
 
-/** Journals each start, then does what the task's `do` says; what has none is good. */
+/** Journals each start, then does what the key `do` of the task says; a task without the key is good. */
 const HANDLER = `
   import { spawn } from 'node:child_process'
   import { poison } from ${JSON.stringify(join(FIXTURES, 'handlers/poison.mjs'))}
@@ -37,7 +37,7 @@ const HANDLER = `
     return task.SPOOL_OK
   }`
 
-/** What kills its process counts a crash; what is caught, in the handler or out of it, is a failed attempt. */
+/** A task that kills its process counts a crash; an error that is caught, in the handler or out of it, is a failed attempt. */
 const REASONS = {
   abort: 'crashes',
   'exit-0': 'crashes',
@@ -50,7 +50,7 @@ const REASONS = {
 
 const INI = {
   'spooler-frequency': 1,
-  'spooler-harakiri': 2, // longer than the others take on a busy machine
+  'spooler-harakiri': 2, // longer than the other tasks take on a busy machine
   'spooler-max-attempts': 3,
   'spooler-quiet': true,
   'spooler-ordered': true,
@@ -65,7 +65,7 @@ function dropGood(spool: string, count: number): string[] {
 
 function assertGoodRan(daemon: Pick<Daemon, 'journal'>, good: readonly string[]): void {
   const runs = runsOf(daemon.journal())
-  // a run that another task's crash did not let report may be looked at again, but not run again
+  // A task whose report another task's crash prevented may be looked at again, but not run again.
   for (const n of good)
     assert.deepEqual(
       runs.get(n)?.map(({ hasEnded }) => hasEnded),
@@ -83,7 +83,7 @@ async function assertDead(spool: string, journal: readonly string[], n: string, 
 }
 
 describe('poison', () => {
-  it('of every kind, among good tasks: three times each, then dead; the others run once', async () => {
+  it('of every kind runs three times and is buried, while good tasks around it run once', async () => {
     const spool = spoolDirectory()
     const good = dropGood(spool, 100)
     for (const what of Object.keys(REASONS)) drop(spool, what, packet({ n: what, do: what }))
@@ -93,7 +93,7 @@ describe('poison', () => {
       ini: { ...INI, 'spooler-processes': 2 },
       env: { NODE_OPTIONS: '--max-old-space-size=64' },
     })
-    await until('the good ones have run', () => leftIn(spool).every(name => name in REASONS), 30_000)
+    await until('the good tasks have run', () => leftIn(spool).every(name => name in REASONS), 30_000)
     await until('nothing is left', () => leftIn(spool).length === 0, 60_000)
     assertGoodRan(daemon, good)
     for (const [what, reason] of Object.entries(REASONS))
@@ -107,18 +107,18 @@ describe('poison', () => {
     assert.ok(daemon.isRunning)
   })
 
-  it('in front of everything, with one worker: the others wait for no respawn', async () => {
+  it('in front of everything, with one worker, lets the good tasks run before it is buried', async () => {
     const spool = spoolDirectory()
     for (let i = 0; i < BAD; i++) drop(spool, `bad-${i}`, packet({ n: `bad-${i}`, do: 'exit-0' }))
     const good = dropGood(spool, 20)
     const daemon = await startDaemon({ spool, handler: HANDLER, ini: INI })
-    await until('the good ones have run', () => leftIn(spool).every(name => name.startsWith('bad-')))
+    await until('the good tasks have run', () => leftIn(spool).every(name => name.startsWith('bad-')))
     await until('nothing is left', () => leftIn(spool).length === 0, isLong ? 600_000 : 60_000)
     assertGoodRan(daemon, good)
     for (let i = 0; i < BAD; i++) await assertDead(spool, daemon.journal(), `bad-${i}`, 'crashes')
   })
 
-  it(`that logs ${LOG_MEGABYTES} MB on a disk without room for it`, {
+  it(`that logs ${LOG_MEGABYTES} MB on a disk without room is buried, and the master stays below 300 MB`, {
     skip: skipUnless('root', 'mount'),
   }, async () => {
     const disk = smallDisk('size=16m')
@@ -135,18 +135,18 @@ describe('poison', () => {
     assert.ok(peak < 300 * 1024, `the master took ${Math.round(peak / 1024)} MB`)
   })
 
-  it('that forks until it cannot, under a limit: the daemon goes on when it is over', {
+  it('that forks until it cannot, under a limit, is buried, and the daemon goes on', {
     skip: skipUnless('root'),
   }, async () => {
     const spool = spoolDirectory()
     drop(spool, 'bomb', packet({ n: 'bomb', do: 'bomb' }))
     const good = dropGood(spool, 20)
-    const user = '54321' // of no other process, so that the limit counts only ours
+    const user = '54321' // a user of no other process, so that the limit counts only ours
     assert.equal(await new TestProcess('chown', ['-R', user, dirname(spool)]).code(), 0)
     const daemon = await startDaemon({
       spool,
       handler: HANDLER,
-      ini: { ...INI, 'spooler-harakiri': 60 }, // the limit of processes ends it
+      ini: { ...INI, 'spooler-harakiri': 60 }, // the limit of processes ends the run
       under: ['prlimit', '--nproc=60', 'setpriv', `--reuid=${user}`, '--regid=0', '--clear-groups'],
       isUnready: true,
     })

@@ -11,14 +11,14 @@ import { isLong } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
-/** Ticks until the file `enough` is there; each line is one write to the end of the file. */
+/** A program that ticks until the file `enough` is there; each line is one write to the end of the file. */
 const TICKING = `
 tick() { until [ -e $1/enough ] || [ ! -d $1 ]; do echo "tick $$" >> $1/runs; sleep 0.02; done; }
 echo "begin $$" >> $1/runs
 `
 const TICKS = `${TICKING} tick $1; echo "end $$" >> $1/runs`
 
-/** @param more of the command: with any, the shell that runs the program stays */
+/** @param more a further part of the command, with which the shell that runs the program stays */
 function start(spool: string, program: string, ini = {}, more = ''): Promise<Daemon> {
   const directory = dirname(spool)
   const file = join(directory, 'program.sh')
@@ -41,7 +41,7 @@ const begun = (spool: string) => runs(spool).filter(line => line.startsWith('beg
 const lastPid = (spool: string) => Number(begun(spool).at(-1)?.split(' ')[1])
 const letEnd = (spool: string) => writeFileSync(join(dirname(spool), 'enough'), '')
 
-/** After a run began, no earlier one says anything. */
+/** Checks that no earlier run says anything after a later one has begun. */
 function assertNoOverlap(spool: string): void {
   let running: string | undefined
   for (const line of runs(spool)) {
@@ -56,7 +56,7 @@ const untilBegun = (spool: string, times: number) =>
 
 const kill = (pid: number, signal: NodeJS.Signals = 'SIGKILL') => process.kill(pid, signal)
 
-/** Ends what runs, whoever else is stopped: its worker is dead afterwards. */
+/** Ways to end the worker of a running program, after which it is dead, whoever else is stopped. */
 const ATTACKS: Record<string, (daemon: Daemon) => void> = {
   'master and worker are killed': daemon => {
     const workers = daemon.workers()
@@ -84,14 +84,14 @@ describe('two programs of one task never run at once', () => {
       await start(spool, TICKS)
       await untilBegun(spool, 2)
       const ticks = runs(spool).length
-      await until('the second one runs', () => runs(spool).length > ticks + 5)
+      await until('the second run goes on', () => runs(spool).length > ticks + 5)
       letEnd(spool)
-      await until('it is done', () => leftIn(spool).length === 0)
+      await until('the task is done', () => leftIn(spool).length === 0)
       assertNoOverlap(spool)
       assert.equal(begun(spool).length, 2)
     })
 
-    it(`when ${name}: one that may run only once does not begin again`, async () => {
+    it(`when ${name}: an at-most-once task does not begin again`, async () => {
       const spool = spoolDirectory()
       const once = { 'spooler-delivery': 'at-most-once' }
       const daemon = await start(spool, TICKS, once)
@@ -104,7 +104,7 @@ describe('two programs of one task never run at once', () => {
       assert.equal(begun(spool).length, 1)
     })
 
-    it(`when ${name}: under leases the program is killed too`, async () => {
+    it(`when ${name}: under leases the program is killed, too`, async () => {
       const spool = spoolDirectory()
       const daemon = await start(spool, TICKS, { 'spooler-lock': 'lockfile' })
       drop(spool)
@@ -119,7 +119,7 @@ describe('two programs of one task never run at once', () => {
     ['shell of a program', '$PPID', ' && :'],
     ['program of a shell', '$$', ' && :'],
   ] as const)
-    it(`when a ${killed} is killed, one that may run only once does not begin again`, async () => {
+    it(`when a ${killed} is killed: an at-most-once task does not begin again`, async () => {
       const spool = spoolDirectory()
       const program = `echo "begin $$" >> $1/runs; kill -KILL ${pid}; sleep 1`
       const daemon = await start(spool, program, { 'spooler-delivery': 'at-most-once' }, more)
@@ -130,7 +130,7 @@ describe('two programs of one task never run at once', () => {
       assert.equal(begun(spool).length, 1)
     })
 
-  it('when the worker is stopped, and loses its lease', {
+  it('when the worker is stopped and loses its lease', {
     skip: isLong ? false : 'takes a minute',
   }, async () => {
     const spool = spoolDirectory()
@@ -140,10 +140,10 @@ describe('two programs of one task never run at once', () => {
     const workers = daemon.workers()
     for (const pid of workers) kill(pid, 'SIGSTOP')
     const next = await start(spool, TICKS, { 'spooler-lock': 'lockfile' })
-    await until('it runs elsewhere', () => begun(spool).length === 2, 90_000)
+    await until('the task runs elsewhere', () => begun(spool).length === 2, 90_000)
     for (const pid of workers) kill(pid, 'SIGCONT')
     const ticks = runs(spool).length
-    await until('the second one runs', () => runs(spool).length > ticks + 50)
+    await until('the second run goes on', () => runs(spool).length > ticks + 50)
     assertNoOverlap(spool)
     assert.ok(next.isRunning)
   })
@@ -156,21 +156,21 @@ describe('two programs of one task never run at once', () => {
     kill(daemon.pid)
     const next = await start(spool, TICKS)
     drop(spool, 'another')
-    await until('another one runs', () => begun(spool).length === 2)
+    await until('the other task runs', () => begun(spool).length === 2)
     letEnd(spool)
-    await until('both are done', () => leftIn(spool).length === 0)
+    await until('both tasks are done', () => leftIn(spool).length === 0)
     assert.equal(begun(spool).length, 2)
     assert.doesNotMatch(next.output, /crash|failed/)
   })
 
-  it('when a process of the program left its group: the log and the commands name who still holds the lock', async () => {
+  it('when a process of the program left its group: the log and show name who still holds the lock', async () => {
     const spool = spoolDirectory()
     const program = `${TICKING}
       setsid sh -c 'until [ -e "$0/enough" ] || [ ! -d "$0" ]; do sleep 0.02; done' $1 & echo "$!" > $1/escaped; wait`
     const daemon = await start(spool, program)
     const path = drop(spool, 'held')
     await untilBegun(spool, 1)
-    const escaped = await until('it has left', () => {
+    const escaped = await until('the process has left the group', () => {
       const { dev, ino } = statSync(path)
       const file = join(dirname(spool), 'escaped')
       const pid = existsSync(file) ? Number(readFileSync(file, 'utf8')) : 0
@@ -180,7 +180,7 @@ describe('two programs of one task never run at once', () => {
     for (const pid of [daemon.pid, ...workers]) kill(pid)
     await until('the program is gone', () => !isAlive(lastPid(spool)))
     const next = await start(spool, program)
-    // its command of the moment has the descriptor, too, and is in its group while it lives
+    // The command that the process runs at the moment has the descriptor, too, and is in its group while it lives.
     const { stdout } = await spoold(['show', path])
     assert.match(stdout, /by process \d+\b/)
     const holder = Number(/by process (\d+)/.exec(stdout)?.[1])
@@ -193,11 +193,11 @@ describe('two programs of one task never run at once', () => {
     )
     assert.equal(begun(spool).length, 1)
     letEnd(spool)
-    await until('it runs again', () => begun(spool).length === 2)
+    await until('the task runs again', () => begun(spool).length === 2)
   })
 })
 
-/** Undefined: it is gone. */
+/** Returns undefined if the process is gone. */
 function groupOf(pid: number): number | undefined {
   try {
     const [, , group] = readFileSync(`/proc/${pid}/stat`, 'latin1')
@@ -209,17 +209,17 @@ function groupOf(pid: number): number | undefined {
   }
 }
 
-describe('what a program leaves behind', () => {
-  it('is killed when the program has ended, as far as it is in its group', async () => {
+describe('a process that a program leaves behind', () => {
+  it('is killed when the program has ended, if it is in the group of the program', async () => {
     const spool = spoolDirectory()
     await start(spool, 'sleep 3600 & echo $! > $1/background; exit 0')
     drop(spool)
-    await until('it is done', () => leftIn(spool).length === 0)
+    await until('the task is done', () => leftIn(spool).length === 0)
     const pid = Number(readFileSync(join(dirname(spool), 'background'), 'utf8'))
-    await until('nothing is left', () => !isAlive(pid))
+    await until('the process is gone', () => !isAlive(pid))
   })
 
-  it('keeps no lock that was settled', async () => {
+  it('does not keep the lock of a task that is settled', async () => {
     const spool = spoolDirectory()
     const program = `echo "begin $$" >> $1/runs; [ -e $1/enough ] && exit 0
       setsid sh -c 'until [ -e "$0/enough" ] || [ ! -d "$0" ]; do sleep 0.02; done' $1 & exit 75`
@@ -227,22 +227,22 @@ describe('what a program leaves behind', () => {
     drop(spool)
     await untilBegun(spool, 2)
     letEnd(spool)
-    await until('it is done', () => leftIn(spool).length === 0)
+    await until('the task is done', () => leftIn(spool).length === 0)
   })
 
-  it('is no process beside those of the daemon', async () => {
+  it('is gone after the daemon has stopped', async () => {
     const spool = spoolDirectory()
     const daemon = await start(spool, 'exit 0', { 'spooler-max-tasks': 2 })
     const watchers = new Set<number>()
     for (let i = 0; i < 6; i++) {
       drop(spool)
-      await until('it is done', () => {
+      await until('the task is done', () => {
         for (const worker of daemon.workers()) for (const pid of childrenOf(worker)) watchers.add(pid)
         return leftIn(spool).length === 0
       })
     }
     daemon.child.kill('SIGTERM')
     assert.equal(await daemon.code(), 0)
-    await until('none is left', () => ![...watchers].some(isAlive))
+    await until('all of the processes are gone', () => ![...watchers].some(isAlive))
   })
 })

@@ -22,7 +22,7 @@ const INI = {
   'spooler-processes': 2,
   'spooler-ordered': true,
   'spooler-quiet': true,
-  // a file that comes back from where it was moved in the middle of a run counts a crash
+  // A file that comes back in the middle of a run from where it was moved counts a crash.
   'spooler-max-crashes': 0,
 }
 
@@ -54,7 +54,7 @@ async function race({ spool, outside }: Arena, races: number): Promise<Record<st
   return tally
 }
 
-/** What was left whole has run, and nothing else was touched. */
+/** Checks that every task that was left whole has run, and that nothing else was touched. */
 async function assertFair(daemon: Daemon, { spool, outside, bait }: Arena): Promise<void> {
   const required = Array.from({ length: RACERS }, (_, i) =>
     readFileSync(join(outside, `required-r${i}`), 'utf8').split('\n'),
@@ -64,11 +64,11 @@ async function assertFair(daemon: Daemon, { spool, outside, bait }: Arena): Prom
     const ran = new Set(daemon.journal())
     return required.filter(n => !ran.has(n))
   }
-  await until('all have run', () => missing().length === 0, 10_000).catch(() => {})
+  await until('all whole tasks have run', () => missing().length === 0, 10_000).catch(() => {})
   assert.deepEqual(missing(), [], 'these were there, whole, and did not run')
   assert.ok(!daemon.journal().includes('bait'), 'a link was followed')
   assert.deepEqual(readFileSync(join(outside, 'bait')), bait)
-  // what cannot be a task is left, or is a dead letter
+  // A file that cannot be a task is left, or is a dead letter.
   await until('no task is left', () =>
     leftIn(spool).every(name => {
       const stats = lstatSync(join(spool, name), { throwIfNoEntry: false })
@@ -79,7 +79,7 @@ async function assertFair(daemon: Daemon, { spool, outside, bait }: Arena): Prom
 }
 
 describe('races for the files of a spool', { skip: skipUnless('mkfifo') }, () => {
-  it(`${RACES} of them: what was not run is not removed, whatever took the place of what was`, async t => {
+  it(`remove nothing that was not run, whatever took the place of a task that ran, in ${RACES} races`, async t => {
     const setup = arena()
     const daemon = await startDaemon({ spool: setup.spool, handler: HANDLER, ini: INI })
     const tally = await race(setup, RACES)
@@ -88,18 +88,18 @@ describe('races for the files of a spool', { skip: skipUnless('mkfifo') }, () =>
     await assertFair(daemon, setup)
   })
 
-  it('nothing outside the spool is opened, made or removed', { skip: skipUnless('strace') }, async () => {
+  it('open, make and remove nothing outside of the spool', { skip: skipUnless('strace') }, async () => {
     const setup = arena()
     const log = join(dirname(setup.spool), 'strace')
     const daemon = await startDaemon({
       spool: setup.spool,
       handler: HANDLER,
-      ini: { ...INI, 'spooler-processes': 1 }, // no other one that starts later, and loads what it needs
+      ini: { ...INI, 'spooler-processes': 1 }, // no other worker that starts later, and loads what it needs
       under: ['strace', '-f', '-y', '--seccomp-bpf', '-s', '4096', '-e', `trace=${TOUCHES}`, '-o', log],
     })
     const before = readFileSync(log, 'utf8')
     const known = new Set(before.split('\n').map(line => line.split(' ', 1)[0]))
-    // a process aside that starts meanwhile, and loads what it needs
+    // Excepts a process aside that starts meanwhile, and loads what it needs.
     const isStart = (line: string) =>
       !known.has(line.split(' ', 1)[0]) &&
       line.includes('O_RDONLY') &&
@@ -120,7 +120,7 @@ describe('races for the files of a spool', { skip: skipUnless('mkfifo') }, () =>
 const TOUCHES =
   'open,openat,creat,mkdir,mkdirat,mknod,mknodat,rename,renameat,renameat2,link,linkat,symlink,symlinkat,unlink,unlinkat,rmdir,chmod,fchmodat,chown,fchownat,utimensat,truncate'
 
-/** The paths of a call, as `strace -y` shows them: those below a descriptor begin with the path of that. */
+/** Returns the paths of a call, as `strace -y` shows them; a path below a descriptor begins with that of the descriptor. */
 function pathsIn(line: string): string[] {
   const call = /^\d+\s+\w+\((.*)/.exec(line)?.[1] ?? ''
   const named = call.matchAll(/(?:\d+<([^>]*)>, )?"((?:[^"\\]|\\.)*)"/g)
@@ -129,7 +129,7 @@ function pathsIn(line: string): string[] {
   )
 }
 
-/** Any path that is neither in the spool nor something that Node or the handler needs. */
+/** True if the call has a path that is neither in the spool nor needed by Node or the handler. */
 function isStray(line: string, spool: string): boolean {
   return pathsIn(line).some(path => {
     if (/(^|\/)\.\.(\/|$)/.test(path)) return true

@@ -9,7 +9,7 @@ import { until } from '../helpers/until.js'
 import { deadOf } from '../helpers/witness.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
-/** What a worker changes a spool with, by what it is for. */
+/** The calls with which a worker changes a spool, by their purpose. */
 const CALLS = {
   'the state byte': 'pwrite64',
   removing: 'unlink,unlinkat',
@@ -18,7 +18,7 @@ const CALLS = {
   syncing: 'fsync,fdatasync',
   'setting times': 'utimensat',
   'making directories': 'mkdir,mkdirat',
-  // a task does not begin when its mark cannot be written, or not be synced and it may run only once
+  // A task does not begin if its mark cannot be written, or if it may run only once and its mark cannot be synced.
   'everything but the mark': 'unlink,unlinkat,rename,renameat,renameat2,link,linkat,utimensat,mkdir,mkdirat',
   everything:
     'pwrite64,unlink,unlinkat,rename,renameat,renameat2,link,linkat,fsync,fdatasync,utimensat,mkdir,mkdirat',
@@ -35,7 +35,7 @@ const CASES: readonly (readonly [Part, string])[] = isLong
       ['everything', 'EROFS'],
     ]
 
-/** A task answers what its `answer` says, and from its second run on that it is done. */
+/** A task gets the answer that its key `answer` names, and SPOOL_OK from its second run on. */
 const HANDLER = `
 export default (env, task) => {
   JOURNAL('start ' + env.n)
@@ -47,7 +47,7 @@ export default (env, task) => {
 }`
 const ANSWERS = ['ok', 'bury', 'retry', 'throw']
 const DELIVERIES = ['at-most-once', 'at-least-once']
-/** Long enough for the daemon to look again. */
+/** Long enough, in ms, for the daemon to look again. */
 const REFUSED_MS = 2500
 
 const start = (spool: string) =>
@@ -60,7 +60,7 @@ const start = (spool: string) =>
 
 async function runRefused(spool: string, calls: string, errno: string): Promise<Daemon> {
   const daemon = await start(spool)
-  const [worker = 0] = await until('there is a worker', () => {
+  const [worker = 0] = await until('the daemon has a worker', () => {
     const children = daemon.workers()
     return children.length === 1 ? children : undefined
   })
@@ -73,16 +73,16 @@ async function runRefused(spool: string, calls: string, errno: string): Promise<
       drop(spool, n, packet({ n, answer, spooler_delivery: delivery }))
     }
   const since = performance.now()
-  await until('it had its time', () => performance.now() - since > REFUSED_MS)
+  await until('the daemon has had its time', () => performance.now() - since > REFUSED_MS)
   assert.ok(daemon.isRunning, daemon.output)
   strace.child.kill('SIGKILL')
   await strace.exited
   process.kill(-daemon.pid, 'SIGKILL')
-  await until('it is gone', () => !daemon.isRunning)
+  await until('the daemon is gone', () => !daemon.isRunning)
   return daemon
 }
 
-/** What became of a task, once nothing is refused any more. */
+/** Returns what became of each task, once nothing is refused any more. */
 async function fatesOf(spool: string, daemon: Daemon) {
   const left = leftIn(spool)
   const dead = await deadOf(spool)
@@ -110,7 +110,7 @@ describe('a worker whose system calls are refused', {
   concurrency: 2,
 }, () => {
   for (const [part, errno] of CASES)
-    it(`${part}: ${errno}: what may start once starts once, what is to be buried is not run, nothing is gone`, async () => {
+    it(`(${part}: ${errno}) loses no task, buries those that ask for it, and runs at-most-once ones only as often as they may`, async () => {
       const spool = spoolDirectory()
       const first = await runRefused(spool, CALLS[part], errno)
       const second = await start(spool)
@@ -118,7 +118,7 @@ describe('a worker whose system calls are refused', {
         const fates = await fatesOf(spool, second)
         return fates.every(({ isLeft }) => !isLeft) ? fates : undefined
       }
-      const fates = await until('all is settled', isOver, 15_000).catch(() => fatesOf(spool, second))
+      const fates = await until('all tasks are settled', isOver, 15_000).catch(() => fatesOf(spool, second))
       const describe = (n: string) =>
         `${n}: ${JSON.stringify({ ...fates.find(fate => fate.n === n), record: recordOf(spool, n) })}\n${first.output}\n---\n${second.output}`
       for (const { n, answer, delivery, starts, oks, reason, isLeft } of fates) {

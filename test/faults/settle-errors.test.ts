@@ -56,7 +56,7 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
 
 type Refuses = (calls: number, call: FsCall, args: readonly unknown[]) => boolean
 
-/** How the calls from the n-th on are refused. */
+/** Which calls are refused, the n-th being the first. */
 const MODES: Readonly<Record<string, (n: number) => Refuses>> = {
   once: n => calls => calls === n,
   'from then on, where something is made or removed': n => (calls, call, args) =>
@@ -96,14 +96,14 @@ const open = (spool: string) =>
 interface Ended {
   readonly calls: readonly FsCall[]
   readonly starts: number
-  /** One of its runs ended with SPOOL_OK. */
+  /** True if one of the runs ended with SPOOL_OK. */
   readonly isDone: boolean
-  /** Its retry stood in a record, or in the file, before it ran again. */
+  /** True if the retry stood in a record, or in the file, before the task ran again. */
   readonly isRetryKnown: boolean
   readonly end: 'gone' | 'dead' | 'waits'
 }
 
-/** Runs the task once while calls are refused, from its beginning to its end; then a restart, with all in order again. */
+/** Runs the task once, with calls refused from its beginning to its end; then restarts with no call refused. */
 async function run(scenario: Scenario, refuses: Refuses, code: string): Promise<Ended> {
   const { name, delivery, outcome, ranMs = 0 } = scenario
   const spool = spoolDirectory()
@@ -154,7 +154,7 @@ function check(
   const mayRepeat = kind === 'retry' || kind === 'error' || kind === 'ignore'
   if (delivery === 'at-most-once')
     assert.ok(starts <= 1 || (mayRepeat && isRetryKnown), `${what}: it was started ${starts} times`)
-  // a file system that forgets even the byte, or denies that the file is there, has it run again
+  // A file system that forgets even the byte, or denies that the file is there, makes the task run again.
   else if (code !== 'ENOENT' && mode !== 'from then on')
     assert.ok(starts <= 1, `${what}: it was started ${starts} times`)
   assert.ok(isDone || end === 'dead', `${what}: it is lost`)
@@ -162,7 +162,7 @@ function check(
 
 describe('an error at any file operation from the beginning of a run to its end', () => {
   for (const [name, scenario] of Object.entries(SCENARIOS))
-    it(`${name}: never started twice, never lost`, async t => {
+    it(`neither starts a task twice nor loses it: ${name}`, async t => {
       const whole = await run(scenario, () => false, '')
       let cases = 0
       for (const [mode, refusesFrom] of Object.entries(MODES))

@@ -11,7 +11,7 @@ import { smallDisk } from '../helpers/small-disk.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
-/** A task of which one runs at a time; it notes whether another one runs in a process that lives. */
+/** A task of which one runs at a time; it journals if another one runs in a process that lives. */
 const FEW = (spool: string) => `
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { Tasks } from 'spoold'
@@ -38,12 +38,12 @@ const slotsOf = (spool: string) =>
   join(spool, '.spoold/slots', createHash('sha1').update('few').digest('hex'))
 
 describe('slots', () => {
-  it('are free again when a deadline has killed the process that had one, and each kill is its own task’s', async () => {
+  it('are free again when a deadline killed the process that had one, and only the guilty task counts kills', async () => {
     const spool = spoolDirectory()
     for (const n of [0, 1, 2]) few(spool, n, ...(n === 0 ? ['endless'] : []))
     const ini = { 'spooler-processes': 3, 'spooler-harakiri': 3 }
     const daemon = await startDaemon({ spool, handler: FEW(spool), ini })
-    await until('all have ended', () => leftIn(spool).length === 0)
+    await until('all tasks have ended', () => leftIn(spool).length === 0)
     const journal = daemon.journal()
     assert.deepEqual(
       journal.filter(line => line.startsWith('beside')),
@@ -55,7 +55,7 @@ describe('slots', () => {
     assert.equal(dead.length, 1)
   })
 
-  it('that cannot be made on a full disk are waited for: once in the log, unmarked, and others run', {
+  it('that cannot be made on a full disk make tasks wait unmarked, with one line in the log, while others run', {
     skip: skipUnless('root', 'mount'),
   }, async () => {
     const disk = smallDisk('size=4m,nr_inodes=200')
@@ -63,7 +63,7 @@ describe('slots', () => {
     mkdirSync(spool)
     drop(spool, undefined, packet({ task: 'free', args: '[]' }))
     const daemon = await startDaemon({ spool, handler: FEW(spool), ini: { 'spooler-processes': 2 } })
-    await until('one has run', () => daemon.journal().length === 1) // its journal is there
+    await until('the first task has run', () => daemon.journal().length === 1) // the journal is there now
     const stops = [0, 1, 2].map(n => join(disk, `held${n}`))
     for (const stop of stops) writeFileSync(stop, '')
     let fillers = 0
@@ -71,17 +71,17 @@ describe('slots', () => {
       for (;;) writeFileSync(join(disk, `filler${fillers++}`), '')
     } catch {}
     for (const [n, stop] of stops.entries()) {
-      rmSync(stop) // so that there is an inode for this task, and none for its slot
+      rmSync(stop) // leaves an inode for this task, and none for its slot
       if (n < 2) few(spool, n)
       else drop(spool, undefined, packet({ task: 'free', args: '[]' }))
     }
     await daemon.waitFor(/waits: a slot of few cannot be taken: .*ENOSPC/)
-    await until('the other one has run', () => daemon.journal().length === 2)
+    await until('the second free task has run', () => daemon.journal().length === 2)
     assert.equal(daemon.output.split('cannot be taken').length, 2)
     for (const name of leftIn(spool)) assert.equal(readFileSync(join(spool, name))[3], 0, 'it is marked')
     for (let i = 0; i < fillers; i++) rmSync(join(disk, `filler${i}`), { force: true })
-    await until('all have run', () => leftIn(spool).length === 0)
-    // each was tried again by itself, so either may come first; never both at once
+    await until('all tasks have run', () => leftIn(spool).length === 0)
+    // Each task was tried again by itself, so either may come first; never both at once.
     const after = daemon.journal().slice(2)
     const runs = [after.slice(0, 2), after.slice(2)].sort()
     assert.deepEqual(runs, [
@@ -90,17 +90,17 @@ describe('slots', () => {
     ])
   })
 
-  it('are left alone by fsck while they are in use, and it takes none', async () => {
+  it('are left alone by fsck while they are in use, and fsck takes none', async () => {
     const spool = spoolDirectory()
     const [one, two] = [await startDaemonOn(spool), await startDaemonOn(spool)]
     few(spool, 0, 'go')
-    await until('it runs', () => one.journal().length === 1)
+    await until('the task runs', () => one.journal().length === 1)
     for (let n = 1; n < 4; n++) few(spool, n)
     const findings = async () => (await fsck(spool)).findings.filter(({ kind }) => kind !== 'in-use')
     assert.deepEqual(await findings(), [])
     assert.ok(existsSync(join(slotsOf(spool), '0')))
     writeFileSync(join(one.directory, 'go'), '')
-    await until('all have run', () => leftIn(spool).length === 0)
+    await until('all tasks have run', () => leftIn(spool).length === 0)
     assert.deepEqual(
       two.journal().filter(line => line.startsWith('beside')),
       [],
@@ -108,7 +108,7 @@ describe('slots', () => {
     assert.deepEqual(await findings(), [])
   })
 
-  it('of dead processes under leases, and what is no directory, are found by fsck and repaired', async () => {
+  it('of dead processes under leases, and a link in place of their directory, are found and repaired by fsck', async () => {
     const spool = spoolDirectory()
     const slots = slotsOf(spool)
     mkdirSync(join(spool, '.spoold'), { mode: 0o700 })
@@ -128,7 +128,7 @@ describe('slots', () => {
     assert.ok(existsSync(join(outside, slots.slice(-40), '0.lock')), 'nothing outside is touched')
     few(spool, 0)
     await startDaemonOn(spool)
-    await until('it has run', () => leftIn(spool).length === 0)
+    await until('the task has run', () => leftIn(spool).length === 0)
   })
 })
 

@@ -25,7 +25,7 @@ const LOADS: readonly Load[] = IS_LONG
   ? [
       { limit: 1, tasks: 1000, ms: 200, concurrency: 1, share: 0.9 },
       { limit: 3, tasks: 5000, ms: 20, concurrency: 1, share: 0 },
-      // of 200 ms: twenty processes with shorter ones would compete for the processors, not for slots
+      // Twenty processes with shorter tasks than 200 ms would compete for the processors, not for slots.
       { limit: 50, tasks: 5000, ms: 200, concurrency: 4, share: 0.7 },
     ]
   : [
@@ -34,11 +34,11 @@ const LOADS: readonly Load[] = IS_LONG
       { limit: 20, tasks: 500, ms: 20, concurrency: 4, share: 0 },
     ]
 const DAEMONS = IS_LONG ? 4 : 2
-/** A worker is killed this often, on average; and a whole daemon every so many times. */
+/** A worker is killed this often on average, in ms, and a whole daemon at every fifteenth kill. */
 const KILL_MS = IS_LONG ? 3000 : 1000
 const DAEMON_EVERY = 15
 
-/** Each line is appended by one call, so their order is that of what they say. */
+/** Journals each line by one call, so that their order is that of the events. */
 const FENCED = ({ limit, ms }: Load) => `
 import { Tasks } from 'spoold'
 export const tasks = new Tasks({ maxRetries: Infinity, retryDelay: 0 })
@@ -49,7 +49,7 @@ tasks.task('few', { maxConcurrency: ${limit} }, async n => {
   JOURNAL('end ' + process.pid + ' ' + n + ' ' + at())
 })`
 
-/** What the journal says: how many ran at once, which ended, and how much of the slots' time was used. */
+/** Returns what the journal says: how many ran at most at once, which ended, and how much of the slots' time was used. */
 function fenceOf(lines: readonly string[], limit: number) {
   const running = new Map<string, number>()
   const [dead, ended] = [new Set<string>(), new Set<string>()]
@@ -91,9 +91,9 @@ function workersOf(daemon: Daemon): number[] {
   }
 }
 
-describe('slots over daemons whose processes are killed', () => {
+describe('slots of daemons whose processes are killed', () => {
   for (const load of LOADS)
-    it(`never let more than ${load.limit} of ${load.tasks} run at once, and lose none`, async t => {
+    it(`never let more than ${load.limit} of ${load.tasks} tasks run at once, and lose none`, async t => {
       const { limit, tasks, concurrency, share } = load
       const spool = spoolDirectory()
       for (let n = 0; n < tasks; n++) drop(spool, undefined, packet({ task: 'few', args: `[${n}]` }))
@@ -113,7 +113,7 @@ describe('slots over daemons whose processes are killed', () => {
         appendFileSync(journal, `kill ${pid} - ${Math.round(performance.timeOrigin + performance.now())}\n`)
         try {
           process.kill(pid, 'SIGKILL')
-        } catch {} // it has gone meanwhile
+        } catch {} // the process has gone meanwhile
       }
       for (let kills = 1; leftIn(spool).length > 0; kills++) {
         await sleep(2 * KILL_MS * Math.random())
@@ -139,11 +139,11 @@ describe('slots over daemons whose processes are killed', () => {
       assert.equal(fence.ended.size, tasks)
       assert.deepEqual(leftIn(join(spool, '.spoold/dead')), [])
       assert.ok(fence.share >= share, `${fence.share}`)
-      await until('all is over', () => leftIn(spool).length === 0)
+      await until('all tasks are over', () => leftIn(spool).length === 0)
     })
 })
 
-/** Looks at the only slot of a name until there is a file, and says how often it was free, and how often not. */
+/** Looks at the only slot of a name until the file `stop` is there, and prints how often it was taken, and how often free. */
 const LOOKER = `
 import { existsSync } from 'node:fs'
 import { freeSlots } from '#src/engines/spool/slot-files.js'
@@ -154,7 +154,7 @@ while (!existsSync(stop)) tally[freeSlots(spool, { name: 'one', count: 1 }, 1).l
 console.log('taken ' + tally[0] + ', free ' + tally[1])`
 
 describe('a look at which slots are free', () => {
-  it('takes none, not for a moment', async () => {
+  it('takes no slot, not even for a moment', async () => {
     const spool = spoolDirectory()
     const stop = join(dirname(spool), 'stop')
     const args = ['--input-type=module', '-e', LOOKER, spool, stop]

@@ -9,7 +9,7 @@ const evidence = (journal: string, more: Partial<Evidence> = {}): Evidence => ({
 })
 const once = (n: string, kind = 'plain') => new Map([[n, kind]])
 
-/** What is wrong, a journal that shows it, and what else is known. */
+/** A violation, a journal that shows it, and further evidence. */
 const WRONG: ReadonlyArray<readonly [string, string, Partial<Evidence>?]> = [
   ['plain a was acknowledged, and is lost', '', { acknowledged: once('a') }],
   [

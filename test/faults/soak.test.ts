@@ -11,11 +11,11 @@ import { spoolDirectory } from '../helpers/workspace.js'
 const TASKS = isLong ? 1_000_000 : 20_000
 const AT_ONCE = isLong ? 20_000 : 2000
 const WARM_UP = 0.4
-/** Of a process, from the end of the warm-up on: heaps breathe. */
+/** Of one process, after the warm-up, because the size of a heap varies. */
 const MAX_GROWTH_MB = 30
 
-describe('an hour’s worth of tasks', () => {
-  it(`${TASKS} of them: no descriptor stays open, and memory is flat after the warm-up`, async t => {
+describe('a soak', () => {
+  it(`of ${TASKS} tasks leaves no descriptor open, and memory flat after the warm-up`, async t => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({
       spool,
@@ -30,8 +30,8 @@ describe('an hour’s worth of tasks', () => {
       const batch = new Batch({ spooler: spool, sync: false })
       for (let i = 0; i < AT_ONCE; i++) batch.add({ n: done + i, hello: 'world' })
       await batch.spool()
-      await until('they have run', () => leftIn(spool).length === 0, 60_000)
-      if (done === 0) filesBefore = pids.map(openFiles) // what loading takes is given back by then
+      await until('the tasks of the round have run', () => leftIn(spool).length === 0, 60_000)
+      if (done === 0) filesBefore = pids.map(openFiles) // what loading took is given back by now
       memory.push(pids.map(memoryMb))
     }
     const warm = memory.slice(Math.floor(memory.length * WARM_UP))
@@ -49,7 +49,7 @@ describe('an hour’s worth of tasks', () => {
         `${name}: ${filesBefore[i]} files, then ${files}; ${Math.round(early)} MB, then ${Math.round(late)}`,
       )
     }
-    // a process aside comes and goes
+    // A process aside may come and go.
     const left = new Set([daemon.pid, ...daemon.workers()])
     assert.deepEqual(
       pids.filter(pid => !left.has(pid)),

@@ -30,10 +30,10 @@ import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory, workspace } from '../helpers/workspace.js'
 
-/** So often a daemon looks whether its control sockets are there, and more. */
+/** A daemon looks at least this often whether its control sockets are there, in ms. */
 const LOOKS_MS = 5000
 
-/** A directory behind a server of files, which can be stopped. */
+/** Mounts a directory behind a file server, which can be stopped. */
 async function servedDirectory(): Promise<{ path: string; server: TestProcess }> {
   const path = mkdtempSync(join(tmpdir(), 'spoold-served-'))
   const { dev } = statSync(path)
@@ -44,18 +44,18 @@ async function servedDirectory(): Promise<{ path: string; server: TestProcess }>
     execFileSync('umount', ['-l', path])
     rmdirSync(path)
   })
-  await until('it is mounted', () => statSync(path).dev !== dev)
+  await until('the directory is mounted', () => statSync(path).dev !== dev)
   return { path, server }
 }
 
-/** @returns its name */
+/** Drops a task. @returns its name */
 function put(spool: string, vars: Readonly<Record<string, string>> = {}): string {
   const name = taskName()
   drop(spool, name, packet({ name, ...vars }))
   return name
 }
 
-/** `few` keeps its only slot for as long as the disk stalls. */
+/** The task `few` keeps its only slot for as long as the disk stalls. */
 const HANDLER = `
 import { Tasks } from 'spoold'
 export const tasks = new Tasks()
@@ -66,7 +66,7 @@ tasks.task('few', { maxConcurrency: 1, maxRetries: 9 }, async () => {
 export default (env, task) => { JOURNAL(task.name); return task.SPOOL_OK }`
 
 describe('a disk that stalls', { skip: skipUnless('root', 'fuse') }, () => {
-  it('stalls no other spool, and loses nothing', async () => {
+  it('stalls no other spool, and loses no task', async () => {
     const { path, server } = await servedDirectory()
     const [spool, stalling] = [spoolDirectory(), join(path, 'spool')]
     mkdirSync(stalling)
@@ -78,8 +78,8 @@ describe('a disk that stalls', { skip: skipUnless('root', 'fuse') }, () => {
     const runs = async (name: string) => await until(`${name} ran`, () => daemon.journal().includes(name))
     await runs(put(stalling))
     for (const n of [1, 2]) drop(stalling, `few-${n}`, packet({ task: 'few', args: `[${n}]` }))
-    await until('one has the slot', () => daemon.journal().includes('few'))
-    await until('one waits for it', async () =>
+    await until('one task has the slot', () => daemon.journal().includes('few'))
+    await until('the other task waits for the slot', async () =>
       (await snapshotOf(spool)).spools.some(({ tasks }) => tasks.parked.slot === 1),
     )
     const waiting = put(stalling, { at: String(Math.ceil(Date.now() / 1000) + 2) })
@@ -96,8 +96,8 @@ describe('a disk that stalls', { skip: skipUnless('root', 'fuse') }, () => {
   })
 })
 
-describe('a disk behind a server of files', { skip: skipUnless('root', 'fuse') }, () => {
-  it('has control sockets, of two daemons, on which they answer', async () => {
+describe('a disk behind a file server', { skip: skipUnless('root', 'fuse') }, () => {
+  it('has control sockets on which each of two daemons answers', async () => {
     const spool = join((await servedDirectory()).path, 'spool')
     mkdirSync(spool)
     const daemons = [await startDaemon({ spool }), await startDaemon({ spool })]
@@ -113,7 +113,10 @@ const STRACE = 'strace -f -y -qq --seccomp-bpf -s 4096 -e signal=none -e trace=%
 
 const pidOf = ({ output }: Daemon) => Number(/is running \(pid: (\d+)\)/.exec(output)?.[1])
 
-/** The calls of a daemon's own threads, not of its workers, that name a task or a record. A start checks that records can be written. */
+/**
+ * Returns the calls of a daemon's own threads, not of its workers, that name a task or a record. A start checks that records
+ * can be written.
+ */
 function looksOf(daemon: Daemon, log: string): string[] {
   const own = new Set(readdirSync(`/proc/${pidOf(daemon)}/task`))
   const lines = readFileSync(log, 'utf8').split('\n')
@@ -124,7 +127,9 @@ function looksOf(daemon: Daemon, log: string): string[] {
   )
 }
 
-/** What a sweep removes, on a clock that is days ahead: the record of a task that is gone, and what a dead writer left. */
+/**
+ * Leaves what a sweep removes, on a clock that is days ahead: the record of a task that is gone, and a file of a dead writer.
+ */
 function leaveBehind(spool: string): string[] {
   const records = join(spool, '.spoold/records')
   for (const each of [join(spool, '.spoold'), records]) mkdirSync(each, { mode: 0o700 })
@@ -138,7 +143,7 @@ describe('a master', { skip: skipUnless('strace') }, () => {
     ['alone', 1],
     ['beside another daemon', 2],
   ] as const)
-    it(`opens, stats and locks no task that is due and no record: ${where}`, async () => {
+    it(`opens, stats and locks neither a due task nor a record: ${where}`, async () => {
       const spool = spoolDirectory()
       const log = join(dirname(spool), 'strace')
       const clock = movableClock()
@@ -166,7 +171,7 @@ describe('a master', { skip: skipUnless('strace') }, () => {
       )
       for (let n = 100; n < 1000; n++) put(spool, { n: String(n) })
       await until(
-        'each has run some',
+        'each daemon has run some tasks',
         () => {
           const isAll = leftIn(spool).every(name => name === locked)
           const masters = new Set(traced.journal().map(line => line.split(' ')[0]))
@@ -183,7 +188,7 @@ describe('a master', { skip: skipUnless('strace') }, () => {
       assert.deepEqual(looksOf(traced, log), [])
     })
 
-  it('opens, stats and locks no task that is for later, at no look, and finds one that is due without an event', async () => {
+  it('opens, stats and locks no task for later, and finds a task that comes due without an event', async () => {
     const spool = spoolDirectory()
     const log = join(dirname(spool), 'strace')
     const tomorrow = Date.now() / 1000 + 86_400
@@ -194,11 +199,11 @@ describe('a master', { skip: skipUnless('strace') }, () => {
       ini: { 'spooler-frequency': 1, 'spooler-watch': 'off' },
       under: [...STRACE, log],
     })
-    await until('all wait', async () => (await snapshotOf(spool)).spools[0]?.tasks.waiting === 50)
+    await until('all tasks wait', async () => (await snapshotOf(spool)).spools[0]?.tasks.waiting === 50)
     const touched = names[20] ?? ''
     const now = Date.now() / 1000
     utimesSync(join(spool, touched), now, now)
-    await until('it has run', () => daemon.journal().length > 0, 20_000)
+    await until('the touched task has run', () => daemon.journal().length > 0, 20_000)
     assert.deepEqual(daemon.journal(), [touched])
     assert.equal((await snapshotOf(spool)).spools[0]?.tasks.waiting, 49)
     assert.deepEqual(looksOf(daemon, log), [])
@@ -211,9 +216,9 @@ describe('a master', { skip: skipUnless('strace') }, () => {
     drop(spool, 'few-1', packet({ task: 'few', args: '[1]' }))
     const daemon = await startDaemon({ spool, handler: HANDLER, under: [...STRACE, log] })
     const calls = () => readFileSync(log, 'utf8').match(/\/\.spoold\/slots\/\w+\/0>/g)?.length ?? 0
-    await until('it has been looked at again and again', () => calls() > 20)
+    await until('the slot has been looked at again and again', () => calls() > 20)
     slot.release()
-    await until('it has run', () => daemon.journal().includes('few'))
+    await until('the task has run', () => daemon.journal().includes('few'))
     const own = new Set(readdirSync(`/proc/${pidOf(daemon)}/task`))
     const lines = readFileSync(log, 'utf8').split('\n')
     assert.deepEqual(
@@ -224,7 +229,7 @@ describe('a master', { skip: skipUnless('strace') }, () => {
     )
   })
 
-  it('has the mark of a task whose run mercy ended taken off by a process that can do only that', async () => {
+  it('has the mark of a run that mercy ended taken off by a process that loads no handler', async () => {
     const spool = spoolDirectory()
     const log = join(dirname(spool), 'strace')
     const path = join(spool, put(spool))
@@ -234,7 +239,7 @@ describe('a master', { skip: skipUnless('strace') }, () => {
       ini: { 'worker-reload-mercy': 1 },
       under: [...STRACE, log],
     })
-    await until('it has begun', () => daemon.journal().length > 0)
+    await until('the task has begun', () => daemon.journal().length > 0)
     assert.equal(readFileSync(path)[MODIFIER2_OFFSET], STARTED)
     await inProcess(['pause', spool])
     process.kill(pidOf(daemon), 'SIGHUP')

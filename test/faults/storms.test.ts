@@ -13,7 +13,7 @@ import { spoolDirectory } from '../helpers/workspace.js'
 
 const OK = 'export default (env, task) => task.SPOOL_OK\n'
 
-/** There once the daemon runs: from then on everything fails. */
+/** Returns a file that is there once the daemon runs; from then on everything fails. */
 function gateOf(spool: string): string {
   return join(spool, '..', 'gate')
 }
@@ -22,13 +22,13 @@ function begin(spool: string): void {
   writeFileSync(gateOf(spool), '')
 }
 
-/** A handler module whose database is gone. */
+/** Returns a handler module whose database is gone. */
 function rejecting(spool: string): string {
   const reject = `if (existsSync(${JSON.stringify(gateOf(spool))})) Promise.reject(new Error('no database'))`
   return `import { existsSync } from 'node:fs'\nsetInterval(() => { ${reject} }, 50)\n${OK}`
 }
 
-/** While one runs, the others wait for its slot. */
+/** While one task runs, the others wait for its slot. */
 const ONE_SLOT = `
 import { Tasks } from 'spoold'
 export const tasks = new Tasks()
@@ -38,7 +38,7 @@ ${OK}`
 interface Storm {
   readonly title: string
   readonly requires?: Parameters<typeof skipUnless>[0]
-  /** One line of it for each process that was tried. */
+  /** Matches one line for each process that was tried. */
   readonly tried: RegExp
   setup(spool: string): Omit<DaemonSetup, 'spool'>
 }
@@ -124,7 +124,7 @@ function countOf(daemon: Daemon, pattern: RegExp): number {
   return [...daemon.output.matchAll(pattern)].length
 }
 
-/** How many more there are after so long. The time that passes is what is looked at. */
+/** Returns how many more there are after so long. The passing of this time is what is tested. */
 async function within(ms: number, count: () => number): Promise<number> {
   const before = count()
   await setTimeout(ms)
@@ -155,7 +155,7 @@ describe('a storm', () => {
       assert.equal(await daemon.code(), 0)
     })
 
-  it('of an exit at each task abates once each has crashed, and a reload and a stop work meanwhile', async () => {
+  it('of an exit at each task abates once each task has crashed, and a reload and a stop work meanwhile', async () => {
     const spool = spoolDirectory()
     const TASKS = 30
     for (let i = 0; i < TASKS; i++) drop(spool, `task-${i}`, packet({ n: String(i) }))
@@ -164,7 +164,7 @@ describe('a storm', () => {
       handler: `export default env => { JOURNAL(env.n); process.exit(3) }`,
       ini: { 'spooler-processes': 2, 'spooler-max-crashes': 0 },
     })
-    await until('each has crashed', () => new Set(daemon.journal()).size === TASKS)
+    await until('each task has crashed', () => new Set(daemon.journal()).size === TASKS)
     const processes = await within(10_000, () => countOf(daemon, SPAWNED))
     assert.ok(processes <= 2 + 10, `${processes} processes in 10 s`)
     daemon.child.kill('SIGHUP')
@@ -173,13 +173,13 @@ describe('a storm', () => {
     assert.equal(await daemon.code(), 0)
   })
 
-  // one process is busy with `few`; the other one, if there is one, finds that all others of that name wait for a slot
+  // One process is busy with `few`; the other one, if there is one, finds that all others of that name wait for a slot.
   for (const [processes, asked] of [
     [1, 'what nobody has seen'],
     [2, 'free slots'],
   ] as const)
     for (const areKilled of [false, true])
-      it(`of processes that look for ${asked} there is none${areKilled ? ', though each is killed' : ''}`, async () => {
+      it(`of processes that look for ${asked} does not arise${areKilled ? ', though each is killed' : ''}`, async () => {
         const spool = spoolDirectory()
         for (let i = 0; i < 200; i++) drop(spool, `few-${i}`, packet({ task: 'few', args: '[]' }))
         const daemon = await startDaemon({
@@ -199,7 +199,7 @@ describe('a storm', () => {
         assert.ok(seen.size >= 1 && seen.size <= (areKilled ? 8 : 2), `${seen.size} in 6 s`)
       })
 
-  it('ends with a reload that brings what works', async () => {
+  it('ends with a reload that brings working code', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({
       spool,
@@ -212,6 +212,6 @@ describe('a storm', () => {
     daemon.child.kill('SIGHUP')
     await daemon.waitFor('the spoolers are reloaded')
     await daemon.waitFor(/done with task task/)
-    await until('there is one process', () => daemon.workers().length === 1)
+    await until('the daemon has one worker', () => daemon.workers().length === 1)
   })
 })

@@ -11,7 +11,7 @@ import { until } from '../helpers/until.js'
 import { deadOf } from '../helpers/witness.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
-/** A bad one dies when another one runs beside it, or after a moment; a good one takes its time. */
+/** A bad task exits or hangs after a moment; a good one takes its time. */
 const HANDLER = `
   import { setTimeout } from 'node:timers/promises'
   export default async (env, task) => {
@@ -32,7 +32,7 @@ function dropMany(spool: string, prefix: string, count: number, vars: Record<str
   })
 }
 
-/** As its process leaves a task that began beside others. */
+/** Marks a task as its process leaves it if it began beside others. */
 function begunBeside(bytes: Buffer): Buffer {
   bytes[MODIFIER2_OFFSET] = STARTED | BESIDE
   return bytes
@@ -43,7 +43,7 @@ function endsOf(daemon: Daemon, n: string): number {
 }
 
 describe('several tasks in one process that dies', { concurrency: 3 }, () => {
-  it('are not counted for what one of them did: the guilty alone is buried', async () => {
+  it('are not counted for what one of them did, and only the guilty tasks are buried', async () => {
     const spool = spoolDirectory()
     const bad = dropMany(spool, 'bad', 2, { do: 'exit' })
     const good = dropMany(spool, 'good', 12)
@@ -55,11 +55,11 @@ describe('several tasks in one process that dies', { concurrency: 3 }, () => {
     for (const n of good) assert.equal(endsOf(daemon, n), 1, n)
   })
 
-  it('run alone again once they have crashed: no other task begins twice for them', async () => {
+  it('run alone after a crash, so that no other task begins twice', async () => {
     const spool = spoolDirectory()
     drop(spool, 'bad', begunBeside(packet({ n: 'bad', do: 'exit' })))
-    const good = dropMany(spool, 'good', 40) // at work for 4 s at least, while the bad one runs three times
-    // ordered: it does not wait until they have run
+    const good = dropMany(spool, 'good', 40) // at work for at least 4 s, while the bad task runs three times
+    // With spooler-ordered the bad task does not wait until the good ones have run.
     const daemon = await startDaemon({ spool, handler: HANDLER, ini: { ...INI, 'spooler-ordered': true } })
     await until('nothing is left', () => leftIn(spool).length === 0, 60_000)
     assert.equal((await deadOf(spool)).get('bad')?.crashes, 3)
@@ -67,7 +67,7 @@ describe('several tasks in one process that dies', { concurrency: 3 }, () => {
     assert.deepEqual(starts.map(line => line.split(' ')[1]).sort(), good.sort())
   })
 
-  it('run alone the next time, and the process that runs them so leaves when there are none', async () => {
+  it('run alone the next time, in a process that leaves when there are none', async () => {
     const spool = spoolDirectory()
     const gate = join(spool, '..', 'gate')
     const handler = `
@@ -82,12 +82,12 @@ describe('several tasks in one process that dies', { concurrency: 3 }, () => {
       }`
     const names = dropMany(spool, 'task', 4)
     const daemon = await startDaemon({ spool, handler, ini: INI })
-    await until('all run', () => daemon.journal().length === 4)
+    await until('all tasks run', () => daemon.journal().length === 4)
     const [first = 0] = daemon.workers()
     process.kill(first, 'SIGKILL')
-    await until('one runs again', () => daemon.journal().length > 4)
+    await until('one task runs again', () => daemon.journal().length > 4)
     writeFileSync(gate, '')
-    await until('all have run', () => leftIn(spool).length === 0)
+    await until('all tasks have run', () => leftIn(spool).length === 0)
     const again = daemon.journal().slice(4)
     assert.deepEqual(again.map(line => line.split(' ')[1]).sort(), names)
     assert.deepEqual(
@@ -96,13 +96,13 @@ describe('several tasks in one process that dies', { concurrency: 3 }, () => {
     )
     const lone = new Set(again.map(line => Number(line.split(' ')[2])))
     assert.equal(lone.size, 1)
-    await until('there is one process', () => daemon.workers().length === 1)
+    await until('the daemon has one worker', () => daemon.workers().length === 1)
     assert.ok(![...lone].some(isAlive))
     assert.equal((await deadOf(spool)).size, 0)
     assert.ok(!existsSync(join(spool, '.spoold/records/task-0.json')))
   })
 
-  it('run alone, one after the other, also when the daemon is another one by then', async () => {
+  it('run alone, one after the other, even in another daemon', async () => {
     const spool = spoolDirectory()
     const handler = `
       import { setImmediate } from 'node:timers/promises'
@@ -122,7 +122,7 @@ describe('several tasks in one process that dies', { concurrency: 3 }, () => {
     assert.deepEqual(runs, Array.from({ length: COUNT }, (_, i) => `${i} 0`).sort())
   })
 
-  it('name what had begun, and nothing else, when they die', async () => {
+  it('are named in the log only if they had begun', async () => {
     const spool = spoolDirectory()
     const handler = `export default (env, task) => { JOURNAL(env.n); if (env.do !== 'exit') return -2; process.exit(9) }`
     drop(spool, 'a-exits', packet({ n: 'a', do: 'exit' }))
@@ -136,22 +136,22 @@ describe('several tasks in one process that dies', { concurrency: 3 }, () => {
   })
 })
 
-describe('what somebody ends', { concurrency: 3 }, () => {
+describe('a task that somebody ends', { concurrency: 3 }, () => {
   for (const [title, signals] of [
     ['SIGQUIT', ['SIGQUIT']],
     ['a second SIGTERM', ['SIGTERM', 'SIGTERM']],
   ] as const)
     for (const concurrency of [1, 4])
-      it(`by ${title} is no crash (spooler-concurrency = ${concurrency})`, async () => {
+      it(`by ${title} counts no crash (spooler-concurrency = ${concurrency})`, async () => {
         const spool = spoolDirectory()
         const ini = { ...INI, 'spooler-concurrency': concurrency, 'spooler-max-crashes': 1 }
         const names = dropMany(spool, 'long', concurrency, { do: 'hang' })
         for (let run = 1; run <= 3; run++) {
           const daemon = await startDaemon({ spool, handler: HANDLER, ini })
-          await until('they run', () => daemon.journal().length === run * concurrency)
+          await until('all tasks run', () => daemon.journal().length === run * concurrency)
           for (const [i, signal] of signals.entries()) {
             if (i > 0) await daemon.waitFor('killing workers')
-            // a second one that comes at once is the same one, sent to the group
+            // A second signal that comes at once counts as the same one, sent to the group.
             if (i > 0) await new Promise(resolve => setTimeout(resolve, 300))
             daemon.child.kill(signal)
           }
@@ -167,15 +167,15 @@ describe('what somebody ends', { concurrency: 3 }, () => {
         assert.equal((await deadOf(spool)).size, 0)
       })
 
-  it('may have done its work: what runs at most once is set aside', async () => {
+  it('is buried if it runs at most once, because it may have done its work', async () => {
     const spool = spoolDirectory()
     drop(spool, 'once', packet({ n: 'once', do: 'hang', spooler_delivery: 'at-most-once' }))
     const daemon = await startDaemon({ spool, handler: HANDLER, ini: { ...INI, 'spooler-concurrency': 1 } })
-    await until('it runs', () => daemon.journal().length === 1)
+    await until('the task runs', () => daemon.journal().length === 1)
     daemon.child.kill('SIGQUIT')
     assert.equal(await daemon.code(), 0)
     const next = await startDaemon({ spool, handler: HANDLER, ini: INI })
-    await until('it is dead', () => leftIn(spool).length === 0)
+    await until('the task is dead', () => leftIn(spool).length === 0)
     assert.equal((await deadOf(spool)).get('once')?.reason, 'outcome-unknown')
     assert.equal(next.journal().length, 1)
   })

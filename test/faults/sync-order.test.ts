@@ -8,7 +8,7 @@ import { ROOT, spoolDirectory, workspace } from '../helpers/workspace.js'
 
 const TASKS = 300
 
-/** A system call with its first and last line in the log: what it did happened in between. */
+/** A system call with its first and last line in the log; it took effect in between. */
 interface Call {
   readonly name: string
   readonly text: string
@@ -16,7 +16,7 @@ interface Call {
   ends: number
 }
 
-/** Every call of the given kinds that a script makes, in the order of time. */
+/** Returns every call of the given kinds that a script makes, in the order of time. */
 function callsOf(script: string, kinds: string): Call[] {
   const log = join(workspace(), 'log')
   const { status, stderr } = spawnSync(
@@ -55,7 +55,7 @@ function callsOf(script: string, kinds: string): Call[] {
   return calls
 }
 
-/** Each of many callers marks with a rmdir that a task was acknowledged. */
+/** Returns a script whose callers mark each acknowledgement with a rmdir. */
 const scriptOf = (spool: string, how: string) => `
   import { spool, spoolSync, Batch } from 'spoold'
   import { rmdirSync } from 'node:fs'
@@ -77,9 +77,9 @@ const WAYS: Readonly<Record<string, string>> = {
   }))`,
 }
 
-describe('what is acknowledged is on disk', { skip: skipUnless('strace') }, () => {
+describe('an acknowledged task', { skip: skipUnless('strace') }, () => {
   for (const [way, how] of Object.entries(WAYS))
-    it(`first the data, then the name, then the directory: ${way}`, () => {
+    it(`is on disk: first its data, then its name, then its directory: ${way}`, () => {
       const spool = spoolDirectory()
       const calls = callsOf(scriptOf(spool, how), 'fdatasync,fsync,rename,symlink,rmdir')
       const acknowledged = calls.filter(({ name }) => name === 'rmdir')
@@ -95,7 +95,7 @@ describe('what is acknowledged is on disk', { skip: skipUnless('strace') }, () =
       }
       for (const { text, begins } of acknowledged) {
         const path = /"([^"]*)"/.exec(text)?.[1] ?? ''
-        const rename = renames.get(basename(path)) // below a priority its path goes on from an open directory
+        const rename = renames.get(basename(path)) // below a priority, the path goes on from an open directory
         assert.ok(rename !== undefined, `${path} was never renamed`)
         const [, hidden = ''] = /"([^"]*)"/.exec(rename.text) ?? []
         assert.ok(

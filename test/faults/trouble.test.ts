@@ -12,8 +12,8 @@ import { cpuShare } from '../helpers/usage.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 /**
- * Loaded before the daemon and each of its workers: while the file of TROUBLE names a call and an error, that call fails
- * so for whatever lies in the spool.
+ * Is loaded before the daemon and each of its workers. While the file of TROUBLE names a call and an error, that call fails
+ * with that error for every path in the spool.
  */
 const TROUBLE = `${HOOK_KOFFI}
   import fs from 'node:fs'
@@ -71,12 +71,12 @@ const CALLS = [
 const EVERY = CALLS.flatMap(call => ERRORS.map(code => `${call} ${code}`))
 const SOME = ['openSync EMFILE', 'readSync EIO', 'writeSync ENOSPC', 'unlinkSync EROFS', 'readdirSync EACCES']
 const TASKS = 4
-/** How long the trouble goes on once it is known, and how much of that time all processes together may work. */
+/** How long the trouble goes on once it is known, in ms, and how much of that time all processes together may work. */
 const TROUBLED_MS = 1200
 const CPU_SHARE = 0.5
 
 describe('while a file operation fails', () => {
-  it('the daemon says so once, waits without working, and goes on when it is over', async t => {
+  it('the daemon reports the error once, idles, and goes on when it is over', async t => {
     const spool = spoolDirectory()
     const directory = dirname(spool)
     const [control, preload] = [join(directory, 'trouble'), join(directory, 'trouble.mjs')]
@@ -97,19 +97,19 @@ describe('while a file operation fails', () => {
       for (const [i, name] of names.entries())
         drop(spool, name, packet({ n: name, ...(i % 2 === 0 ? {} : { answer: 'retry' }) }))
       const isTold = () => daemon.output.slice(saidBefore).includes(`${trouble.split(' ')[1]}: `)
-      if (!isLong) await until(`${trouble} is reported`, isTold) // of some there is nothing to say
-      await setTimeout(TROUBLED_MS) // the trouble's length is part of the case
+      if (!isLong) await until(`${trouble} is reported`, isTold) // some troubles are not reported
+      await setTimeout(TROUBLED_MS) // the length of the trouble is part of the case
       const share = await cpuShare(daemon, TROUBLED_MS)
       rmSync(control)
       assert.ok(
         share < CPU_SHARE,
         `${trouble}: all processes worked ${Math.round(share * 100)} % of the time`,
       )
-      await until(`${trouble}: all have run`, () => leftIn(spool).every(name => name.startsWith('.'))).catch(
-        error => {
-          throw new Error(`${error.message}: ${leftIn(spool)}\n${daemon.output.slice(saidBefore)}`)
-        },
-      )
+      await until(`${trouble}: all tasks have run`, () =>
+        leftIn(spool).every(name => name.startsWith('.')),
+      ).catch(error => {
+        throw new Error(`${error.message}: ${leftIn(spool)}\n${daemon.output.slice(saidBefore)}`)
+      })
       const said = daemon.output
         .slice(saidBefore)
         .split('\n')
@@ -123,7 +123,7 @@ describe('while a file operation fails', () => {
         )
         const runs = daemon.journal().filter(n => n === name).length
         const isRetry = Number(name.slice(-1)) % 2 === 1
-        // a file system that denies that a file is there has it run again
+        // A file system that denies that a file is there makes the task run again.
         const mayRunAgain = isRetry || trouble.endsWith('ENOENT')
         assert.ok(runs >= 1 && (mayRunAgain || runs === 1), `${trouble}: ${name} ran ${runs} times`)
       }

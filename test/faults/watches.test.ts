@@ -21,9 +21,9 @@ const WITHOUT_INOTIFY = [
   'sh',
 ]
 const FREQUENCY = 1
-/** At a thousand tasks a second there is some of it left after two scans. */
+/** At a thousand tasks a second, some are left after two scans. */
 const BACKLOG = 5000
-/** One frequency and a second, and what a busy machine takes. */
+/** In ms: one frequency and a second, and what a busy machine takes. */
 const FOUND_MS = FREQUENCY * 1000 + 1000 + 4000
 
 /** Latin-1: 190 bytes in the directory, 350 and more as UTF-8 text in which each odd byte became U+FFFD. */
@@ -39,14 +39,14 @@ async function foundSoon(daemon: Daemon, directory: string, name: string): Promi
   })
 }
 
-describe('a name that is longer than any name may be, as text', () => {
+describe('a name that is longer as text than any name may be', () => {
   for (const name of [
     LONG_AS_TEXT,
-    Buffer.concat([Buffer.from('.'), LONG_AS_TEXT]), // no task at all
+    Buffer.concat([Buffer.from('.'), LONG_AS_TEXT]), // a name of no task
     Buffer.alloc(91, 0x8e), // Shift-JIS: 273 bytes
   ])
     for (const when of ['before the start', 'while the daemon runs'])
-      it(`keeps no other task from being found: ${name.length} bytes, there ${when}`, async () => {
+      it(`does not keep other tasks from being found: ${name.length} bytes, there ${when}`, async () => {
         const spool = spoolDirectory()
         mkdirSync(join(spool, '5'))
         const put = () => {
@@ -59,7 +59,11 @@ describe('a name that is longer than any name may be, as text', () => {
           spool,
           ini: { 'spooler-frequency': FREQUENCY, 'spooler-ordered': true },
         })
-        await until('what was there has run', () => daemon.journal().includes('there-before'), FOUND_MS)
+        await until(
+          'the task of before the start has run',
+          () => daemon.journal().includes('there-before'),
+          FOUND_MS,
+        )
         if (when !== 'before the start') put()
         await foundSoon(daemon, spool, 'beside')
         await foundSoon(daemon, join(spool, '5'), 'in-a-priority')
@@ -70,7 +74,7 @@ describe('a name that is longer than any name may be, as text', () => {
         await foundSoon(daemon, spool, 'after-it-was-removed')
       })
 
-  it('keeps no --drain from its end', async () => {
+  it('does not keep --drain from ending', async () => {
     const spool = spoolDirectory()
     writeFileSync(pathOf(spool, LONG_AS_TEXT), packet({ a: 'b' }))
     const daemon = await startDaemon({ spool, args: ['--drain'], isUnready: true })
@@ -84,7 +88,7 @@ describe('where inotify is refused', { skip: skipUnless('root') }, () => {
     { waiting: 0, most: 1 },
     { waiting: 200_000, most: 1 },
   ])
-    it(`a daemon with ${waiting} waiting files idles, and finds what comes`, async () => {
+    it(`a daemon with ${waiting} waiting files idles, and finds new tasks`, async () => {
       const spool = spoolDirectory()
       mkdirSync(join(spool, '5'))
       const bytes = packet({ a: 'b' })
@@ -104,13 +108,17 @@ describe('where inotify is refused', { skip: skipUnless('root') }, () => {
         /no file-system events (?:from 5\/ )?\(EMFILE.*new tasks are found every 5 s/,
       )
       const idles = async () => (await cpuPercentAwake(daemon, 6000)) <= most
-      await until(`all were looked at, and it takes at most ${most} % of a core`, idles, 240_000)
+      await until(
+        `all files were looked at, and the daemon takes at most ${most} % of a core`,
+        idles,
+        240_000,
+      )
       drop(spool, '5/here')
-      await until('the new one has run', () => daemon.journal().includes('here'), 11_000)
+      await until('the new task has run', () => daemon.journal().includes('here'), 11_000)
       assert.equal(daemon.output.split('no file-system events').length, 2, daemon.output)
     })
 
-  it('an urgent task is the next after a scan, and in time without one', async () => {
+  it('an urgent task runs next after a scan, and in time without one', async () => {
     const spool = spoolDirectory()
     for (const directory of ['2', '5']) mkdirSync(join(spool, directory))
     const bytes = packet({ a: 'b' })
@@ -122,7 +130,7 @@ describe('where inotify is refused', { skip: skipUnless('root') }, () => {
       under: WITHOUT_INOTIFY,
       ini: { 'spooler-frequency': FREQUENCY, 'spooler-ordered': true, 'spooler-quiet': true },
     })
-    await until('some have run', () => daemon.journal().length > 100)
+    await until('some tasks have run', () => daemon.journal().length > 100)
     for (const [directory, isAsked] of [
       ['2', true],
       ['1', true],
@@ -147,7 +155,7 @@ describe('where inotify is refused', { skip: skipUnless('root') }, () => {
     assert.equal(await daemon.code(), 0)
   })
 
-  it('it is asked for again, and the log says when it is back', async () => {
+  it('inotify is asked for again, and an event says when it is back', async () => {
     const spool = spoolDirectory()
     mkdirSync(join(spool, '5'))
     const program = `
@@ -181,7 +189,7 @@ describe('where inotify is refused', { skip: skipUnless('root') }, () => {
     assert.match(child.output, /^lost "" EMFILE.*\nback\nfound 5\/new\n$/)
   })
 
-  it('files that are watched for touches are polled', async () => {
+  it('the file of touch-reload is polled', async () => {
     const spool = spoolDirectory()
     const touched = join(spool, '..', 'touched')
     writeFileSync(touched, '')
@@ -194,7 +202,7 @@ describe('where inotify is refused', { skip: skipUnless('root') }, () => {
 })
 
 describe('names that are exchanged without rest', { skip: skipUnless('python3') }, () => {
-  it('keep a daemon neither from a task nor from its end', async () => {
+  it('keep a daemon neither from running a task nor from stopping', async () => {
     const spool = spoolDirectory()
     const pairs = ['5', '6', '7'].map(name => [join(spool, name), join(spool, `${name}0`)] as const)
     for (const path of pairs.flat()) mkdirSync(path)
@@ -202,46 +210,50 @@ describe('names that are exchanged without rest', { skip: skipUnless('python3') 
     await Promise.all(pairs.map(pair => exchangeNames(process.getuid?.() ?? 0, [pair], 0)))
     await daemon.waitFor(/no file-system events .*names change there faster than they can be looked at/)
     drop(spool, 'beside')
-    await until('it has run', () => daemon.journal().includes('beside'))
+    await until('the task has run', () => daemon.journal().includes('beside'))
     daemon.child.kill('SIGTERM')
     assert.equal(await daemon.code(), 0)
   })
 })
 
-/** A pass is a `stat` of each: 6 µs on a machine that has nothing else to do, several times that on a busy one. */
+/** A pass is a `stat` of each priority: 6 µs on an idle machine, several times that on a busy one. */
 const PASS_MS = 20_000 * 0.006
 const BUSY = 4
 
 describe('20,000 priorities', () => {
   for (const frequency of [1, 30])
-    it(`cost little, and what comes in any of them is found in time: spooler-frequency ${frequency}`, async () => {
+    it(`cost little, and a new task in any of them is found in time: spooler-frequency ${frequency}`, async () => {
       const spool = spoolDirectory()
       for (let i = 0; i < 20_000; i++) mkdirSync(join(spool, String(i)))
       drop(spool, '7/there-before')
       const ini = { 'spooler-frequency': frequency, 'spooler-ordered': true }
       const most = 1 + 100 * BUSY * (PASS_MS / (frequency * 1000))
       const daemon = await startDaemon({ spool, ini })
-      await until('what was there has run', () => daemon.journal().includes('there-before'))
+      await until('the task of before the start has run', () => daemon.journal().includes('there-before'))
       await until(
         'the first scans are over',
         async () => (await cpuPercentAwake(daemon, 1000)) < 2 * most,
         60_000,
       )
       drop(spool, '3/watched')
-      await until('an urgent one has run', () => daemon.journal().includes('watched'), FOUND_MS)
+      await until('the urgent task has run', () => daemon.journal().includes('watched'), FOUND_MS)
       const sinceDropped = stopwatch(daemon.pid)
       drop(spool, '19999/unwatched')
       const inTimeMs = (frequency * 1000 + 1000 + BUSY * PASS_MS) * patience()
-      await until('one of the others has run', () => daemon.journal().includes('unwatched'), 3 * inTimeMs)
+      await until(
+        'the task of an unwatched priority has run',
+        () => daemon.journal().includes('unwatched'),
+        3 * inTimeMs,
+      )
       const waitedMs = sinceDropped()
       assert.ok(waitedMs <= inTimeMs, `found after ${waitedMs} ms`)
-      // the sweep, ten seconds after the start and then every ten minutes, is no part of it
+      // The sweep, ten seconds after the start and then every ten minutes, is not counted.
       const seen: number[] = []
       const isCheap = async () => {
         seen.push(await cpuPercentAwake(daemon, 12_000))
         return (seen.at(-1) ?? 0) < most
       }
-      await until('it costs little', isCheap, 60_000).catch(() =>
+      await until('the daemon takes little of a core', isCheap, 60_000).catch(() =>
         assert.fail(`${seen} % of a core, at most ${most}`),
       )
     })

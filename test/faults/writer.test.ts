@@ -14,7 +14,7 @@ import { ROOT, spoolDirectory, workspace } from '../helpers/workspace.js'
 const TIMES = isLong ? 100 : 1
 const BODY = 'x'.repeat(100_000)
 
-/** The ways of a write. */
+/** The ways to write a task. */
 const WAYS = {
   'synced, with body and time': `spool({ n: 1 }, { ...to, at: 1e9, body })`,
   'not synced, small': `spool({ n: 1 }, { ...to, sync: false })`,
@@ -31,7 +31,7 @@ const scriptOf = (spool: string, call: string) => `
   const path = await ${call}
   try { rmdirSync(path) } catch {}`
 
-/** System calls that change files; `rmdir` marks the acknowledgement. Node itself opens hundreds of files before. */
+/** System calls that change files; `rmdir` marks the acknowledgement. Node itself opens hundreds of files first. */
 const STEPS = [
   'write',
   'openat',
@@ -47,15 +47,15 @@ const STEPS = [
 
 interface Step {
   readonly call: string
-  /** The how manieth of its kind in its thread. */
+  /** The number of the call among those of its kind in its thread. */
   readonly when: number
 }
 
-/** The steps of one write that touch the spool, found by watching a whole one. */
+/** Returns the steps of one write that touch the spool, found by watching a whole write. */
 function stepsOf(call: string): Step[] {
   const spool = spoolDirectory()
   const log = join(workspace(), 'log')
-  // -ff: a file for each thread, because that is how an injection counts
+  // With -ff each thread has a file of its own, because that is how an injection counts.
   const { status, stderr } = spawnSync(
     'strace',
     [
@@ -90,9 +90,9 @@ function stepsOf(call: string): Step[] {
 }
 
 /**
- * Runs a write that is killed when it comes to a step; the kernel does not do that step any more.
+ * Runs a write that is killed when it comes to a step, which the kernel does not do any more.
  *
- * @returns false when it was not: Node does not always open as many files of its own
+ * @returns false if it was not killed, because Node does not always open as many files of its own
  */
 async function isKilledAt(spool: string, call: string, step: Step): Promise<boolean> {
   const inject = `inject=${step.call}:signal=KILL:when=${step.when}`
@@ -109,7 +109,7 @@ async function isKilledAt(spool: string, call: string, step: Step): Promise<bool
   return code !== 0 || signal !== null
 }
 
-/** A spool whose writer was killed at this step; undefined when none of a few came to it. */
+/** Returns a spool whose writer was killed at this step; undefined if none of a few writers came to it. */
 async function spoolOfKilled(call: string, step: Step): Promise<string | undefined> {
   for (let tries = 0; tries < 5; tries++) {
     const spool = spoolDirectory()
@@ -118,7 +118,7 @@ async function spoolOfKilled(call: string, step: Step): Promise<string | undefin
   return undefined
 }
 
-/** What the file must hold, whichever way it was written. */
+/** True if the file holds what it must, whichever way it was written. */
 function isWhole(path: string): boolean {
   const bytes = readFileSync(path)
   const heads = [{ n: '1' }, { n: '1', at: '1000000000' }, { n: '1', priority: '5' }]
@@ -129,7 +129,7 @@ const isHidden = (name: string) => /(^|\/)\.spoold-[^/]*\.tmp$/.test(name)
 
 describe('a writer that is killed', { skip: skipUnless('strace') }, () => {
   for (const [way, call] of Object.entries(WAYS))
-    it(`leaves a whole task or none, at each step: ${way}`, async () => {
+    it(`at any step leaves a whole task or none: ${way}`, async () => {
       const steps = stepsOf(call)
       assert.ok(steps.length >= 2, JSON.stringify(steps))
       const seen = { whole: 0, absent: 0, killed: 0 }
@@ -141,7 +141,7 @@ describe('a writer that is killed', { skip: skipUnless('strace') }, () => {
           const tasks = leftIn(spool).filter(name => !isHidden(name) && !name.startsWith('.spoold/'))
           for (const name of tasks) {
             const path = join(spool, name)
-            // created and not yet written: no task for anybody, see docs/spool-format.md
+            // A file that is created and not yet written is a task for nobody, see docs/spool-format.md.
             const isEmpty = way === 'not synced, small' && readFileSync(path).length === 0
             assert.ok(isEmpty || isWhole(path), `${name} is broken after ${step.call} ${step.when}`)
             seen[isEmpty ? 'absent' : 'whole']++
@@ -161,7 +161,7 @@ describe('a writer that is killed', { skip: skipUnless('strace') }, () => {
       assert.ok(seen.killed >= (steps.length * TIMES) / 2, JSON.stringify(seen))
     })
 
-  it('in the middle of many calls has stored what it acknowledged', async () => {
+  it('in the middle of many calls has stored every task that it acknowledged', async () => {
     for (let i = 0; i < (isLong ? 100 : 5); i++) {
       const spool = spoolDirectory()
       const script = `
