@@ -168,7 +168,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'doors/daemon',
   ],
 }
-/** These alone know a library. */
+/** The only file that imports each library. */
 const SOLE_IMPORTERS: Readonly<Record<string, string>> = {
   chokidar: 'system/files/directory-watch.ts',
   'proper-lockfile': 'system/files/lease.ts',
@@ -181,7 +181,10 @@ const SOLE_IMPORTERS: Readonly<Record<string, string>> = {
   ioredis: 'engines/redis/libraries.ts',
   '@hono/node-server': 'doors/dashboard/dashboard.ts',
 }
-/** What changes a file system by a path. Rooms that act in a spool have it from system/files/anchored-path.ts, apart from these. */
+/**
+ * Functions that change a file system by a path. Rooms that act in a spool have them from system/files/anchored-path.ts, apart
+ * from the files of `CHANGERS_BY_PATH`.
+ */
 const CHANGES_BY_PATH =
   /\b(?:open|writeFile|appendFile|copyFile|cp|rename|link|symlink|unlink|rm|rmdir|mkdir|mkdtemp|chmod|chown|lchown|lutimes|utimes|truncate)(?:Sync)?\b/
 const ROOMS_IN_SPOOLS = [
@@ -197,7 +200,7 @@ const CHANGERS_BY_PATH: Readonly<Record<string, string>> = {
   'system/files/disk-sync.ts': 'opens directories to sync them',
   'doors/fsck/handle.ts': 'owners and modes, of an inode that it holds',
 }
-/** What names a descriptor by a path, because it has to be one. */
+/** The files that name a descriptor by a path, because it has to be a path, and what for. */
 const BY_DESCRIPTOR_PATH: Readonly<Record<string, string>> = {
   'doors/cli/commands/fsck.ts': 'a spool that root holds, while it looks at rights',
   'doors/fsck/handle.ts':
@@ -210,7 +213,7 @@ const BY_DESCRIPTOR_PATH: Readonly<Record<string, string>> = {
     'opens again what it holds (a FIFO, a pipe, a terminal), and changes the mode and owner of a socket',
   'system/owner-process.ts': 'opens what another user has opened, where libc cannot be called',
 }
-/** What acts on configured paths, and has all of it from system/opener.ts. */
+/** Files that act on configured paths, and have all of it from system/opener.ts. */
 const OPENED_FOR = [
   'base/log/',
   'doors/exporter/',
@@ -228,11 +231,11 @@ const OPENED_FOR = [
   'formats/ini/',
   'system/private-file.ts',
 ]
-/** Besides what changes a file system: what opens a file by its name. */
+/** Functions that open a file by its name, besides those that change a file system. */
 const OPENS_BY_PATH = /\b(?:readFile(?:Sync)?|createReadStream|createWriteStream)\b/
-/** Files of the kernel's and of the package's own, and the socket that a descriptor is. */
+/** Files that read, by a path, files of the kernel or of the package, or the socket that a descriptor is. */
 const READS_BY_PATH = ['doors/daemon/live-uwsgi.ts', 'doors/net/listen.ts']
-/** What bin/spoold.js calls, and the commands of one module that doors/cli/command-table.ts loads. */
+/** What bin/spoold.js calls, and the commands of the one module that doors/cli/command-table.ts loads. */
 const BY_NAME_AT_RUN_TIME = /^doors\/cli\/main\.ts start$|^doors\/cli\/commands\/tasks\.ts [a-z]+$/
 const sourcesIn = (directory: string) =>
   readdirSync(join(ROOT, directory), { recursive: true })
@@ -245,23 +248,23 @@ const files = sourcesIn('src').map(file => ({ file, text: readFileSync(join(ROOT
 const importsOf = (text: string) =>
   [...text.matchAll(/(?:from|import\(|require\(|onDemand<\w+>\()\s*'([^']+)'/g)].map(([, name = '']) => name)
 const ROOMS = Object.keys(MAY_IMPORT).sort((a, b) => b.length - a.length)
-/** The innermost room of a file below src; undefined for one without a rule, and for index.ts, the way out. */
+/** Returns the innermost room of a file below src; undefined for one without a rule, and for index.ts, the way out. */
 const roomOf = (file: string) => ROOMS.find(room => file.startsWith(`${room}/`))
 const floorOf = (file: string) => FLOORS.indexOf(file.split('/')[0] ?? '')
 
-/** The path below src that a relative import means. */
+/** Returns the path below src that a relative import means. */
 function resolveImport(from: string, name: string): string {
   return new URL(name, `file:///${from}`).pathname.slice(1)
 }
 
-/** The source of a module, which imports name with .js. */
+/** Returns the source of a module, which imports name with .js. */
 function sourceOf(module: string): string {
   const source = module.replace(/\.js$/, '.ts')
   return files.some(({ file }) => file === `${source}x`) ? `${source}x` : source
 }
 
 describe('the house', () => {
-  it('has imports that run down only, from floor to floor and from room to room', () => {
+  it('has only imports that run down, from floor to floor and from room to room', () => {
     const wrong = files.flatMap(({ file, text }) => {
       const room = roomOf(file)
       if (room === undefined) return []
@@ -277,7 +280,7 @@ describe('the house', () => {
     assert.deepEqual(wrong, [])
   })
 
-  it('has rules between rooms that run down only, within a floor too', () => {
+  it('has rules between rooms that never lead back to the same room', () => {
     const wrong = Object.entries(MAY_IMPORT).flatMap(([room, others]) =>
       others
         .filter(other => other !== room && reaches(other, room))
@@ -312,7 +315,7 @@ describe('the house', () => {
     for (const [floor, text = ''] of described) assert.match(text, /^[^.]{20,}\.$/, floor)
   })
 
-  it('is entered from the command line alone by what wires it', () => {
+  it('imports doors/cli from nowhere but doors/cli', () => {
     const wrong = files.filter(
       ({ file, text }) =>
         roomOf(file) !== 'doors/cli' &&
@@ -344,7 +347,7 @@ describe('the house', () => {
     assert.deepEqual(wrong, [])
   })
 
-  it('has no circles', () => {
+  it('has no circle of imports', () => {
     const graph = new Map(
       files.map(({ file, text }) => [
         file,
@@ -365,7 +368,7 @@ describe('the house', () => {
     assert.deepEqual(circles, [])
   })
 
-  it('is light to import for a program that only enqueues', () => {
+  it('imports no library for a program that only enqueues', () => {
     const reached = new Set<string>()
     const visit = (file: string): void => {
       if (reached.has(file)) return
@@ -385,7 +388,7 @@ describe('the house', () => {
   })
 
   for (const [library, only] of Object.entries(SOLE_IMPORTERS))
-    it(`knows ${library} in ${only} alone`, () => {
+    it(`imports ${library} in ${only} alone`, () => {
       assert.deepEqual(
         files
           .filter(({ text }) => importsOf(text).some(name => `${name}/`.startsWith(`${library}/`)))
@@ -394,7 +397,7 @@ describe('the house', () => {
       )
     })
 
-  it('changes what lies in a spool in one way alone', () => {
+  it('changes what lies in a spool by a path in the listed files alone', () => {
     const wrong = files.filter(({ file, text }) => {
       const names = [...text.matchAll(/import \{([^}]*)\} from 'node:fs(?:\/promises)?'/g)].map(
         ([, list]) => list,
@@ -470,7 +473,7 @@ describe('the house', () => {
   })
 })
 
-/** Whether the rules lead from one room to another. */
+/** True if the rules lead from one room to another. */
 function reaches(from: string, to: string, seen = new Set<string>()): boolean {
   if (from === to) return true
   if (seen.has(from)) return false
@@ -478,7 +481,7 @@ function reaches(from: string, to: string, seen = new Set<string>()): boolean {
   return (MAY_IMPORT[from] ?? []).some(next => reaches(next, to, seen))
 }
 
-/** It has a comment of its own, or is a bundle of options that each have one. */
+/** True if the name has a comment of its own, or is a bundle of options that each have one. */
 function isDocumented(name: string, text: string): boolean {
   const declared = new RegExp(
     `(\\*/\\n)?^export (?:async )?(?:class|function|const|interface|type) ${name}\\b`,

@@ -35,7 +35,7 @@ function judge({ test, needs }) {
   return { verdict: 'broken', reason: `it was skipped: ${skipped.reason ?? 'without a reason'}` }
 }
 
-/** What a suite that is skipped has below it has no results. */
+/** Returns the result of a skipped suite above a test, because what is below a skipped suite has no results. */
 function skippedSuite(name, title) {
   const parts = title.split(' › ')
   const suites = parts.map((_, i) => parts.slice(0, i).join(' › ')).slice(1)

@@ -19,15 +19,15 @@ const TESTS = Object.values(CLAIMS)
   .flatMap(section => Object.values(section))
   .flatMap(tests => Object.entries(tests))
 
-describe('each claim names its tests', () => {
-  it('and there are claims', () => {
+describe('each claim', () => {
+  it('names a test, and no promise is missing', () => {
     assert.equal(Object.keys(CLAIMS.promises ?? {}).length, PROMISES)
     for (const [section, claims] of Object.entries(CLAIMS))
       for (const [claim, tests] of Object.entries(claims))
         assert.notDeepEqual(tests, {}, `${section}: ${claim}`)
   })
 
-  it('by titles that they have', () => {
+  it('names tests by titles that they have', () => {
     const wrong = TESTS.flatMap(([test]) => {
       const { file, parts } = partsOf(test)
       const path = sourceOf(file)
@@ -42,14 +42,14 @@ describe('each claim names its tests', () => {
     assert.deepEqual(wrong, [])
   })
 
-  it('with what they need, by the names that tests use', () => {
+  it('says what its tests need, by the names that tests use', () => {
     const wrong = TESTS.flatMap(([test, needs]) =>
       needs.filter(need => !isRequirement(need)).map(need => `${test}: ${need}`),
     )
     assert.deepEqual(wrong, [])
   })
 
-  it('and npm test runs one of each promise, and of each part of README', async () => {
+  it('has a test that npm test runs if it is a promise or a part of README', async () => {
     const { isShort } = await import(join(ROOT, 'test/lanes.mjs'))
     const left = SHORT_SECTIONS.flatMap(section =>
       Object.entries(CLAIMS[section] ?? {})
@@ -61,7 +61,7 @@ describe('each claim names its tests', () => {
 })
 
 describe('docs/security.md', () => {
-  /** What a claim begins with, up to its first full stop. */
+  /** Returns what the claims of a section begin with, up to the first full stop. */
   const namesIn = (section: string) =>
     Object.keys(CLAIMS[section] ?? {}).map(claim => claim.split('. ')[0] ?? '')
   const rows = readFileSync(join(ROOT, 'docs/security.md'), 'utf8').match(/^\| \*\*.*$/gm) ?? []
@@ -69,7 +69,7 @@ describe('docs/security.md', () => {
   const promises = named.flatMap(name => /^promise (\d+)$/.exec(name)?.[1] ?? [])
   const dangers = named.filter(name => !name.startsWith('promise '))
 
-  it('says of each promise which claims test it', () => {
+  it('names in its last column only claims that exist', () => {
     assert.ok(rows.length > 10)
     assert.deepEqual(
       promises.filter(name => !namesIn('promises').includes(name)),
@@ -106,7 +106,7 @@ interface Titles {
 }
 
 interface Source extends Titles {
-  /** The files of ours that it imports, which may have its suites. */
+  /** The files of this repository that it imports, which may have its suites. */
   readonly imports: readonly string[]
 }
 
@@ -132,7 +132,7 @@ function readSource(path: string): Source {
   return read
 }
 
-/** What may be a title in a file. */
+/** Returns what may be a title in a file. */
 function titlesOf(path: string): Titles {
   const seen = new Set([path])
   for (const each of seen) for (const imported of readSource(each).imports) seen.add(imported)
@@ -143,7 +143,7 @@ function titlesOf(path: string): Titles {
   }
 }
 
-/** What is looked at of a node of the syntax tree. */
+/** The parts of a node of the syntax tree that are looked at. */
 interface Node {
   readonly type?: string
   readonly value?: unknown
@@ -161,7 +161,7 @@ function* nodesIn(tree: object): Generator<Node> {
     if (typeof child === 'object' && child !== null) yield* nodesIn(child)
 }
 
-/** Where the template has no words of its own, what it is filled with has to be in the source as well. */
+/** True if the template makes the title. What fills a template without words of its own has to be in the source as well. */
 function isMadeBy(template: readonly string[], title: string, literals: ReadonlySet<string>): boolean {
   const filled = patternOf(template).exec(title)?.slice(1)
   if (filled === undefined) return false
@@ -170,7 +170,7 @@ function isMadeBy(template: readonly string[], title: string, literals: Readonly
   )
 }
 
-/** These texts, with anything between them. */
+/** Returns the pattern of these texts with anything between them. */
 function patternOf(texts: readonly string[]): RegExp {
   const literally = texts.map(text => text.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&'))
   return new RegExp(`^${literally.join('(.*?)')}$`, 's')
@@ -190,7 +190,7 @@ describe('the last step of .ci/run', () => {
     return { code, output: judging.output }
   }
 
-  it('is content when all ran', async () => {
+  it('passes when all tests of the claims ran', async () => {
     const { code, output } = await judge(
       { 'a/b: suite › does 7 things': [], 'a/b: suite › does … things': ['root'] },
       [RAN],
@@ -223,7 +223,7 @@ describe('the last step of .ci/run', () => {
       assert.ok(output.includes(`  promises: It is so\n    a/b: suite › does … things: ${reason}\n`), output)
     })
 
-  it('says which did not run for want of something', async () => {
+  it('names the tests that could not run because this machine lacks something, and passes', async () => {
     const skipped = { file: 'a/b', title: 'suite', outcome: 'skipped', reason: `needs ${NEVER_THERE}` }
     const { code, output } = await judge({ 'a/b: suite › does 7 things': [NEVER_THERE] }, [skipped])
     assert.equal(code, 0)

@@ -21,7 +21,7 @@ const COMMENTS = {
 }
 const endingOf = file => file.slice(file.lastIndexOf('.') + 1)
 
-/** Lines that are neither blank nor only a comment. */
+/** Returns the number of lines that are neither blank nor only a comment. */
 function codeLines(file, text) {
   const [line, open, close] = COMMENTS[endingOf(file)]
   let code = 0

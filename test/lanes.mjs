@@ -2,8 +2,8 @@
 
 /**
  * `npm test`: what needs no daemon, and then the built daemon, once for each promise and each row of README
- * (claims.json says which tests are for what). A new file is in it when its room is; else it is left to `npm run
- * test:all`.
+ * (claims.json says which tests are for what). A new file belongs to it if its room does; otherwise it is left to `npm
+ * run test:all`.
  */
 const SHORT = [
   'architecture',
@@ -80,7 +80,7 @@ const SHORT = [
   'security/identity',
 ]
 
-/** What a later Node may change, and which tests see it: these run on Nodes 24 and 26 too. Everything else is language alone. */
+/** What a later Node may change, and which tests see it: these run on Nodes 24 and 26, too. All else is language alone. */
 const LATER = {
   'system calls through koffi; file system, watches': [
     'engines/conformance/claims',

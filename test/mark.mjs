@@ -1,5 +1,5 @@
-// Loaded into the process of each test file before the file itself: whatever it starts inherits the file's name, by which
-// started.mjs finds it, and its end is told the runner as seconds of processor time. Forks of the test do not load this again.
+// Is loaded into the process of each test file before the file itself. Whatever the file starts inherits its name, by which
+// started.mjs finds it; at its end the process reports its seconds of processor time. Forks of the test do not load this again.
 import { writeFileSync } from 'node:fs'
 import { cpuSeconds, usageFile } from './started.mjs'
 

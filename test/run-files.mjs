@@ -8,21 +8,21 @@ import { spec } from 'node:test/reporters'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { endStartedBy, markWhatStarts, startedBy, usageFile } from './started.mjs'
 
-/** What was signalled at a file's end, or notices it by itself, may take so long on a busy machine. */
+/** How long processes that were signalled at the end of a file, or that notice it by themselves, may take on a busy machine. */
 const LINGER_MS = 20_000
 const LINGER_STEP_MS = 50
 const SIGNALS = ['SIGINT', 'SIGTERM']
-/** The line by which the reporter begins to say again what failed. */
+/** The line by which the reporter begins to repeat what failed. */
 const FAILURES = /^.*failing tests:.*\n/gm
-/** A file that waits takes no processor, but memory. */
+/** The most files that run beside each other, because a file that waits takes no processor, but memory. */
 const MOST_BESIDE = 14
-/** So soon a run sees that another one has given a share back, and whether the machine keeps up with what has begun. */
+/** How soon a run sees that another one has given a share back, and whether the machine keeps up with what has begun. */
 const LOOK_MS = 100
-/** Processors that rest less than this part of their time have more to do than was measured: the machine is slow today, or not ours alone. */
+/** If processors rest less than this part of their time, the machine is slow today, or others use it, too. */
 const LEAST_IDLE = 0.05
-/** A machine on which files take so many times what weights.json has for them is late: tests that wait for something fail there of themselves. */
+/** A machine is late if files take this many times what weights.json has for them: there, tests that wait fail of themselves. */
 const LATE = 1.25
-/** So many failures may be accidents; on a machine that is late whole runs have had up to five. */
+/** The number of failures that may be accidents; on a machine that is late, whole runs have had up to five. */
 const MOST_ACCIDENTS = 2
 const MOST_ACCIDENTS_LATE = 8
 
@@ -60,14 +60,14 @@ export async function runFiles(paths, { processors, weightOf, limitMs, lingerMs 
   return results
 }
 
-/** How many times what was expected the files took that passed: one that fails may have waited in vain. */
+/** Returns how many times the expected time the passed files took; a file that failed may have waited in vain. */
 function paceOf(results, weightOf) {
   const passed = [...results].filter(([, { failed }]) => failed === 0)
   const sum = secondsOf => passed.reduce((total, each) => total + secondsOf(each), 0)
   return passed.length === 0 ? 1 : sum(([, { seconds }]) => seconds) / sum(([path]) => weightOf(path).wall)
 }
 
-/** Runs each file that failed beside others once more, alone, and puts down how that went; unless more failed than may be accidents. */
+/** Runs each file that failed beside others once more, alone, and keeps the result; unless more failed than may be accidents. */
 export async function runAgain(results, { nameOf, weightOf, limitMs, lingerMs }) {
   const suspects = [...results.keys()].filter(path => results.get(path).failed > 0).sort()
   if (suspects.length === 0) return
@@ -83,7 +83,7 @@ export async function runAgain(results, { nameOf, weightOf, limitMs, lingerMs })
     results.set(path, result)
 }
 
-/** @returns why each test of a file failed, in a line each */
+/** Returns why each test of a file failed, in a line each. */
 export function failuresOf(name, { tests }) {
   return tests
     .filter(({ outcome }) => outcome === 'failed')
@@ -91,8 +91,9 @@ export function failuresOf(name, { tests }) {
 }
 
 /**
- * Always one. Another one begins when the processors have rested lately, and the shares of one that the files take add up to no more
- * than there are: those of other runs on this machine, too, which keep them in the same directory.
+ * Acts on all paths, and always on one at least. Another one begins when the processors have rested lately, and the shares of a
+ * processor that the files take add up to no more than there are: those of other runs on this machine, too, which keep them in
+ * the same directory.
  */
 async function inTurn(paths, { processors, weightOf }, act) {
   const share = path => weightOf(path).cpu / weightOf(path).wall
@@ -121,16 +122,16 @@ async function inTurn(paths, { processors, weightOf }, act) {
     }
     if (waiting.length > 0) await Promise.race([...running.values(), sleep(LOOK_MS)])
   }
-  console.log('all have begun') // .ci/run waits for it
+  console.log('all have begun') // .ci/run waits for this line
   await Promise.all(running.values())
 }
 
-/** Whether the processors of this machine have had nothing to do now and then, since somebody asked last. */
+/** Tells whether the processors of this machine have had nothing to do now and then, since somebody asked last. */
 class Rest {
   #seen = ticks()
   #seenAt = performance.now()
 
-  /** @returns true at most once per look: what has begun since is not seen before */
+  /** Returns true at most once per look, because what has begun since is not seen before. */
   isThere() {
     if (performance.now() - this.#seenAt < LOOK_MS) return false
     const [before, now] = [this.#seen, ticks()]
@@ -149,7 +150,7 @@ function ticks() {
   }
 }
 
-/** What the running files take of the processors: an empty file each, named by its share and its runner. */
+/** The shares of the processors that the running files take: an empty file each, named by its share and its runner. */
 class Shares {
   #directory = process.env.SPOOLD_TEST_SHARES ?? mkdtempSync(join(tmpdir(), 'spoold-test-shares-'))
   #count = 0
@@ -160,7 +161,7 @@ class Shares {
       process.on('exit', () => rmSync(this.#directory, { recursive: true, force: true }))
   }
 
-  /** @returns gives it back */
+  /** Takes a share. @returns the function that gives it back */
   take(share) {
     const path = join(this.#directory, `${share.toFixed(3)}-${process.pid}-${++this.#count}`)
     writeFileSync(path, '')
@@ -183,7 +184,7 @@ function isAlive(pid) {
   }
 }
 
-/** One stream for each file: an event says where its test was written, which may be a suite that several files share. */
+/** Runs a file in a stream of its own: an event says where its test was written, which may be a suite that files share. */
 async function runFile(path, limitMs) {
   const result = { passed: 0, failed: 0, skipped: 0, seconds: 0, cpu: undefined, tests: [] }
   const since = performance.now()
@@ -207,7 +208,7 @@ async function runFile(path, limitMs) {
   stream.on('test:pass', test => {
     if (test.name === path) return
     if (test.details?.type !== 'suite') count(test.skip === undefined ? 'passed' : 'skipped', test)
-    else if (test.skip !== undefined) note('skipped', test) // nothing of it runs
+    else if (test.skip !== undefined) note('skipped', test) // none of its tests runs
   })
   stream.on('test:fail', test => {
     if (test.details?.type === 'suite' && test.details.error?.failureType === 'subtestsFailed') return
@@ -221,13 +222,13 @@ async function runFile(path, limitMs) {
   return { result, shown: all.slice(0, at.index), failed: all.slice(at.index + at[0].length) }
 }
 
-/** Of what a test threw, which the runner has wrapped; and of an assertion that says nothing but what it compares, the values. */
+/** Returns the first line of what a test threw, which the runner has wrapped, and for a bare assertion what it compares. */
 function firstLine({ cause, message }) {
   const [first, ...others] = String(cause?.message ?? cause ?? message).split('\n')
   return first.endsWith(':') ? `${first} ${others.find(line => line !== '') ?? ''}` : first
 }
 
-/** Each file would say how many tests it had. */
+/** Leaves out the sums, because each file would say how many tests it had. */
 async function* withoutSums(events) {
   for await (const event of events)
     if (event.type !== 'test:diagnostic' || event.data.nesting > 0) yield event
@@ -243,7 +244,7 @@ async function lookBehind(path, result, lingerMs) {
   say(`${path} left processes behind: ended`, left)
 }
 
-/** @returns undefined for a file whose process was killed */
+/** Returns the processor time of a file; undefined if its process was killed. */
 function cpuOf(path, usage) {
   try {
     return Number(readFileSync(usageFile(usage, path), 'utf8'))

@@ -6,7 +6,7 @@ import { isAlive, TestProcess } from './helpers/process.js'
 import { patience, until } from './helpers/until.js'
 import { ROOT, workspace } from './helpers/workspace.js'
 
-/** A process in a session of its own, whose parent has ended, and its child: as a daemon and its worker are. */
+/** `startDaemon` starts a process in its own session, whose parent has ended, and its child: as a daemon and its worker are. */
 const PRELUDE = `
 const { it } = require('node:test')
 const { existsSync, readFileSync } = require('node:fs')
@@ -26,7 +26,7 @@ interface Run {
   readonly runner: TestProcess
   /** The processes that a test file started with `startDaemon`. */
   pids(name: string): number[]
-  /** Per test file, once the runner has ended. */
+  /** The results of each test file, once the runner has ended. */
   counts(): Readonly<Record<string, { passed: number; failed: number }>>
 }
 
@@ -67,7 +67,7 @@ function runFiles(
   })
   return {
     runner: new TestProcess(process.execPath, [join(directory, 'run.mjs')], {
-      // the first says that this is a test file's process
+      // NODE_TEST_CONTEXT says that this is the process of a test file
       env: { NODE_TEST_CONTEXT: undefined, SPOOLD_TEST_SHARES: shares },
     }),
     pids,
@@ -113,7 +113,7 @@ describe('the runner of the tests', { concurrency: true }, () => {
     })
   })
 
-  it('fails a file that leaves a process behind, and ends that', async () => {
+  it('fails a file that leaves a process behind, and ends that process', async () => {
     const run = runFiles({ untidy: `it('is fine', () => startDaemon('untidy'))` }, 60_000)
     assert.equal(await run.runner.code(30_000), 0, run.runner.output)
     assert.match(run.runner.output, /untidy\.test\.js left processes behind: ended\n {2}\d+ sh -c sleep 600/)
@@ -122,10 +122,10 @@ describe('the runner of the tests', { concurrency: true }, () => {
     assert.deepEqual(run.counts(), { untidy: { passed: 1, failed: 1 } })
   })
 
-  /** A file says when it has ended. */
+  /** Lets a file say when it has ended. */
   const ENDS = `process.on('exit', () => require('node:fs').writeFileSync(__filename + '.ended', ''))`
 
-  it('counts a test of a suite that files share for the file that ran it, and says at the end what failed', async () => {
+  it('counts a test of a suite that files share for the file that ran it, and repeats at the end what failed', async () => {
     const run = runFiles(
       {
         shared: `module.exports = ok => it('is shared', () => { if (!ok) throw new Error('not ' + 'ok') })`,
@@ -148,7 +148,7 @@ describe('the runner of the tests', { concurrency: true }, () => {
     assert.match(run.runner.output, /✔ is the last[^✔]*✖ failing tests:[^✔]*✖ is shared.*\n +Error: not ok/)
   })
 
-  it('gives a file no processor that another run on the same processors has', async () => {
+  it('gives a file no processor that another run with the same shares uses', async () => {
     const place = workspace()
     const shares = join(place, 'shares')
     const begins = (name: string, awaits: string) => `it('runs', () => {
@@ -166,7 +166,7 @@ describe('the runner of the tests', { concurrency: true }, () => {
     assert.deepEqual(second.counts(), { one: { passed: 1, failed: 0 }, two: { passed: 1, failed: 0 } })
   })
 
-  /** Fails once. */
+  /** A test that fails once. */
   const ONCE = `it('runs', () => {
     const before = __filename + '.before'
     if (existsSync(before)) return
@@ -205,7 +205,7 @@ describe('the runner of the tests', { concurrency: true }, () => {
       )
     })
 
-  it('ends everything when it is ended', async () => {
+  it('ends all that it has started when it is ended itself', async () => {
     const run = runFiles(
       {
         hanging: `it('hangs', () => { startDaemon('hanging'); return new Promise(() => setInterval(() => {}, 1000)) })`,

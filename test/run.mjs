@@ -28,19 +28,19 @@ const found = readdirSync(BUILT, { recursive: true })
   .sort()
 const files = found.filter(isWanted).map(file => join(BUILT, file))
 
-/** What is there to test with is found out once per run: test/helpers/requires.ts. */
+/** Where test/helpers/requires.ts keeps what there is to test with, so that it is found out once per run. */
 process.env.SPOOLD_TEST_PROBES = join(BUILT, 'probes')
 mkdirSync(process.env.SPOOLD_TEST_PROBES, { recursive: true })
-/** Where it is set, each of some thousand starts of Node reads all certificates first. No test leaves the machine. */
+/** With this set, each of some thousand starts of Node reads all certificates first. No test leaves the machine. */
 delete process.env.NODE_EXTRA_CA_CERTS
 
-/** What chance decides is decided by this again, but for the timing. */
+/** The seed with which a run repeats what chance decides, except for the timing. */
 process.env.SPOOLD_TEST_SEED ??= String(Math.floor(Math.random() * 2 ** 31))
 console.log(`SPOOLD_TEST_SEED=${process.env.SPOOLD_TEST_SEED}`)
 
-/** A file that hangs is ended, with all that it has started, and fails. */
+/** A file that takes longer is ended, with all that it has started, and fails. */
 const LIMIT_MS = (process.env.SPOOLD_TEST_LONG === undefined ? 20 : 45) * 60_000
-/** To weigh files they are given room; else they are given somewhat more than there is, because beside others a file waits more. */
+/** Files that are weighed have room; others have somewhat more than there is, because a file waits more beside others. */
 const PROCESSORS = availableParallelism() * (lane.includes('--weigh') ? 0.8 : 1.15)
 const SLOWEST_SHOWN = 10
 
@@ -82,7 +82,7 @@ console.log(
     .toFixed(0)
     .padStart(7)} s of processor time`,
 )
-if (failed > 0 || passed === 0) process.exitCode = 1 // no test is no success
+if (failed > 0 || passed === 0) process.exitCode = 1 // a run without a test is no success
 process.on('exit', () => {
   for (const [path, result] of results)
     for (const line of failuresOf(nameOf(path), result)) console.log(`failed: ${line}`)
@@ -98,7 +98,7 @@ function build() {
   )
 }
 
-/** Whether any user can read the checkout: some tests of root's drop their rights before they load it. */
+/** True if any user can read the checkout: some tests of root drop their rights before they load it. */
 function isOpenToAll(path) {
   const { mode } = statSync(path)
   if ((statSync(join(path, 'package.json')).mode & 0o004) === 0 || (mode & 0o005) !== 0o005) return false

@@ -5,11 +5,11 @@ import { fileURLToPath } from 'node:url'
 const MARK = fileURLToPath(new URL('mark.mjs', import.meta.url))
 const LONGEST_COMMAND = 150
 const ROUND_MS = 50
-/** Processes that begin others while they are ended give work for several rounds. */
+/** How often processes are ended, because some begin others while they are ended. */
 const MAX_ROUNDS = 100
 const TICKS_PER_S = 100
 
-/** From now on, whatever a test file starts has the file's name in its environment; its own process tells `usage` what it took. */
+/** Gives whatever a test file starts from now on the file's name in its environment; its process tells `usage` what it took. */
 export function markWhatStarts(usage) {
   process.env.SPOOLD_TEST_USAGE = usage
   process.env.SPOOLD_TEST_RUN = String(process.pid)
@@ -18,10 +18,10 @@ export function markWhatStarts(usage) {
   if (!process.execArgv.includes(load)) process.execArgv.push(load) // `run` passes it on
 }
 
-/** Where the process of a test file says at its end what it took (mark.mjs). */
+/** Returns the file in which the process of a test file says at its end what it took (mark.mjs). */
 export const usageFile = (directory, path) => `${directory}/${path.replaceAll('/', '%').slice(-200)}`
 
-/** @returns the processor time of this process and of the children it has waited for, theirs included, in seconds */
+/** Returns the processor time of this process and of the children it has waited for, theirs included, in seconds. */
 export function cpuSeconds() {
   const fields = read('/proc/self/stat')
     .replace(/^.*\) /s, '')
@@ -29,7 +29,7 @@ export function cpuSeconds() {
   return fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks), 0) / TICKS_PER_S
 }
 
-/** @returns the file's own process and all that it has started, as pids and command lines; without a file, those of all files */
+/** Returns the file's own process and all that it has started, as pids and command lines; without a file, those of all files. */
 export function startedBy(file) {
   const mark = `SPOOLD_TEST_FILE=${process.pid} ${file ?? ''}`
   const isMarked = pair => (file === undefined ? pair.startsWith(mark) : pair === mark)
@@ -62,7 +62,7 @@ export function endStartedBy(file) {
   return [...ended].map(([pid, command]) => `${pid} ${command}`)
 }
 
-/** @returns a process that is alive, in a list; without an environment if that may not be read */
+/** Returns a process that is alive, in a list; without an environment if that may not be read. */
 function look(name) {
   if (!/^\d+$/.test(name)) return []
   const [state = 'X', parent] = read(`/proc/${name}/stat`)
@@ -81,7 +81,7 @@ function workingDirectoryOf(pid) {
   }
 }
 
-/** @returns '' for a process that is gone */
+/** Returns the text of a file; '' if its process is gone. */
 function read(file) {
   try {
     return readFileSync(file, 'latin1')

@@ -8,10 +8,10 @@ const FILE = new URL('weights.json', import.meta.url)
 /** A file that was never measured. */
 const UNKNOWN = { cpu: 2, wall: 4 }
 
-/** What a built test file is called here, such as e2e/life. */
+/** Returns the name of a built test file, such as e2e/life. */
 export const nameOf = path => relative(BUILT, path).replace(/\.test\.js$/, '')
 
-/** @returns `{ cpu, wall }`, in seconds, of a test file's name */
+/** Returns a function that gives `{ cpu, wall }`, in seconds, for the name of a test file. */
 export function readWeights() {
   const known = new Map(Object.entries(JSON.parse(readFileSync(FILE, 'utf8'))))
   return name => {

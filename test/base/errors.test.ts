@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import { describe, messageOf, toError } from '#src/base/errors.js'
 
-it('an error without words has those of its causes, or its name', () => {
+it('an error without a message has those of its causes, its code or its name', () => {
   const refused = (address: string) =>
     Object.assign(new Error(`connect ECONNREFUSED ${address}`), { code: 'ECONNREFUSED' })
   const both = new AggregateError([refused('::1:3031'), refused('127.0.0.1:3031')])

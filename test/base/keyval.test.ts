@@ -22,7 +22,7 @@ describe('a list of keys and values', () => {
   ] as const)
     it(`${JSON.stringify(text)} has ${items.length} items`, () => assert.deepEqual(asText(text), items))
 
-  it('is written so that it is read as it was', () => {
+  it('is read back as it was written', () => {
     const key = fc.string({ minLength: 1 }).filter(text => !/[\\=]/.test(text))
     const item = fc.tuple(key, fc.oneof(fc.constant(undefined), fc.string()))
     fc.assert(

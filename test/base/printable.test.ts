@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { printable, printableLines } from '#src/base/printable.js'
 
 describe('a name for people', () => {
-  it('shows what a terminal would obey, and what turns text around', () => {
+  it('escapes what a terminal would obey, and what turns the direction of text around', () => {
     assert.equal(
       printable('a\nb\x1b[2J\u202egpj.exe\u2066\u2028\u00ad'),
       'a\\x0ab\\x1b[2J\\u202egpj.exe\\u2066\\u2028\\xad',
@@ -12,13 +12,13 @@ describe('a name for people', () => {
     assert.equal(printable('\u{e0041}tag'), '\\u{e0041}tag')
   })
 
-  it('is otherwise what it was', () => {
+  it('is otherwise unchanged', () => {
     assert.equal(printable('café 日本 {5/7}'), 'café 日本 {5/7}')
   })
 })
 
 describe('text for people', () => {
-  it('is one line and indented ones, whatever is in it', () => {
+  it('is one line, and indented lines after it, whatever it contains', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), text => {
         const [first = '', ...rest] = printableLines(text).split('\n')

@@ -2,13 +2,13 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { RationedPart } from '#src/base/rationed.js'
 
-/** Keeps the processor for so long. */
+/** Keeps the processor busy for so long. */
 function work(ms: number): void {
   for (const since = performance.now(); performance.now() - since < ms; );
 }
 
 describe('a part that is costly to take', () => {
-  it('is taken in a small share of the time, however many ask', async () => {
+  it('is taken in a small share of the time, however many ask for it', async () => {
     const taken: number[] = []
     const costs: number[] = []
     const part = new RationedPart(from => {
@@ -26,7 +26,7 @@ describe('a part that is costly to take', () => {
     assert.ok(tookMs >= waitedMs - 10, `${tookMs} ms, and ${waitedMs} ms of waiting`)
   })
 
-  it('is the same for those who ask for it again at once, and another one when that fails', async () => {
+  it('is shared by those who ask for it at the same time, and is taken anew after a failure', async () => {
     let count = 0
     const part = new RationedPart(from => {
       work(20)

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { RespawnPace } from '#src/base/respawn-pace.js'
 
-/** When processes are replaced that die `livedMs` after they came. */
+/** Returns when processes are replaced that die `livedMs` after they came. */
 function replacements(processes: number, livedMs: number, untilMs: number, progress = false): number[] {
   const pace = new RespawnPace()
   const deaths = Array.from({ length: processes }, () => livedMs)
@@ -23,7 +23,7 @@ const between = (times: readonly number[], from: number, to: number) =>
 
 describe('RespawnPace', () => {
   for (const processes of [1, 4, 16])
-    it(`without progress: ten in the first 10 s, and one in 30 s later, of ${processes} processes`, () => {
+    it(`without progress, replaces ten in the first 10 s, and one in 30 s later, of ${processes} processes`, () => {
       const spawned = replacements(processes, 50, 300_000)
       assert.ok(between(spawned, 0, 10_000) <= 10)
       for (let from = 10_000; from < 240_000; from += 30_000)
@@ -31,14 +31,14 @@ describe('RespawnPace', () => {
       assert.ok(between(spawned, 0, 300_000) > 10)
     })
 
-  it('with progress: twenty at once, and then one a second', () => {
+  it('with progress, replaces twenty at once, and then one per second', () => {
     const spawned = replacements(1, 10, 60_000, true)
     assert.ok(between(spawned, 0, 500) >= 20)
     assert.ok(between(spawned, 10_000, 40_000) <= 31)
     assert.ok(between(spawned, 10_000, 40_000) >= 29)
   })
 
-  it('waits no longer once something is done, or when a process lived long', () => {
+  it('does not wait after progress, or when a process lived long', () => {
     const pace = new RespawnPace()
     for (let i = 0; i < 6; i++) pace.failed(10, 100_000)
     assert.ok(pace.failed(10, 100_000) > 1000)

@@ -25,7 +25,7 @@ describe('a heap', () => {
     )
   })
 
-  it('tells its items in order, and keeps them', () => {
+  it('lists its items in order, and keeps them', () => {
     fc.assert(
       fc.property(fc.array(fc.integer()), fc.nat(), (items, count) => {
         const heap = new Heap<number>((a, b) => a < b)
@@ -43,7 +43,7 @@ describe('a heap', () => {
     )
   })
 
-  it('truncated keeps the first and names the first that it dropped', () => {
+  it('keeps the first items when it is truncated, and returns the first that it dropped', () => {
     const heap = new Heap<number>((a, b) => a < b)
     for (const n of [5, 3, 9, 1, 7]) heap.push(n)
     assert.equal(heap.truncate(9), undefined)
@@ -51,7 +51,7 @@ describe('a heap', () => {
     assert.deepEqual([heap.pop(), heap.pop(), heap.pop(), heap.pop()], [1, 3, 5, undefined])
   })
 
-  it('truncated keeps what a sort would put first, also of equals', () => {
+  it('keeps what a sort would put first when it is truncated, even among equal items', () => {
     fc.assert(
       fc.property(fc.array(fc.integer({ min: 0, max: 9 })), fc.nat(12), (numbers, keep) => {
         const heap = new Heap<number>((a, b) => a < b)
@@ -69,7 +69,7 @@ describe('a heap', () => {
 })
 
 describe('a queue', () => {
-  it('is first in, first out, also past its own tidying up', () => {
+  it('is first in, first out, even after it has tidied itself up', () => {
     const queue = new Queue<number>()
     let next = 0
     for (let i = 0; i < 10_000; i++) {
@@ -100,7 +100,7 @@ describe('a set in an array', () => {
     )
   })
 
-  it('visits those that it had when the visit began', () => {
+  it('visits the members that it had when the visit began', () => {
     const set = new ArraySet<{ readonly n: number }>()
     for (let n = 0; n < 4; n++) set.add({ n })
     const visited: number[] = []

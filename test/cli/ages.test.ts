@@ -13,13 +13,13 @@ import { spoolDirectory } from '../helpers/workspace.js'
 
 const HOUR_MS = 3_600_000
 const startMs = Date.now()
-/** It came an hour ago, says its name; its file was made now. */
+/** An hour ago: the arrival that the names of the tasks say. Their files are made now. */
 const arrivedMs = startMs - HOUR_MS
 const named = (key: string) =>
   `uwsgi_spoolfile_on_${key}_1_1_1_${Math.floor(arrivedMs / 1000)}_${(arrivedMs % 1000) * 1000}`
 const ARRIVED = new Date(arrivedMs).toISOString()
 
-/** The age that the table has, without its unit's name. */
+/** Returns the age of a task in the table, such as `61 m`. */
 async function ageIn(spool: string, name: string): Promise<string | undefined> {
   const { stdout } = await inProcess(['ls', spool])
   const line = stdout.split('\n').find(each => each.includes(name))
@@ -33,7 +33,7 @@ describe('the age of a task', () => {
     drop(spool, named('waits'), packet({ key: 'waits' }), Math.floor(startMs / 1000) + 86_400)
   })
 
-  it('is what its name says, in table and JSON', async () => {
+  it('is what the name of the task says, in the table, in JSON and in spoold show', async () => {
     assert.equal((await listed(spool)).get(named('due'))?.arrived, ARRIVED)
     assert.match((await ageIn(spool, named('due'))) ?? '', /^6\d m$/)
     const path = join(spool, named('due'))
@@ -47,18 +47,18 @@ describe('the age of a task', () => {
     ['touched', async () => utimesSync(join(spool, named('touched')), new Date(), new Date())],
     ['waits', async () => {}],
   ] as const)
-    it(`does not change when it is ${what}`, async () => {
+    it(`does not change (${what})`, async () => {
       await change()
       assert.equal((await listed(spool)).get(named(what))?.arrived, ARRIVED)
       assert.match((await ageIn(spool, named(what))) ?? '', /^6\d m$/) // on a loaded machine this file takes a minute
     })
 
-  it('counts in filters, in every state', async () => {
+  it('is what --older-than and --newer-than compare, in every state', async () => {
     assert.equal((await listed(spool, '--older-than', '59m')).size, 6)
     assert.equal((await listed(spool, '--newer-than', '59m')).size, 0)
   })
 
-  it('is that of the whole task while it runs, not of the run', async () => {
+  it('counts from the arrival of the task, not from the start of its run, while the task runs', async () => {
     const running = spoolDirectory()
     const daemon = await startDaemon({
       spool: running,
@@ -68,12 +68,12 @@ describe('the age of a task', () => {
       }`,
     })
     drop(running, named('runs'))
-    await until('it runs', async () => (await stateOf(running, named('runs'))) === 'running')
+    await until('the task runs', async () => (await stateOf(running, named('runs'))) === 'running')
     assert.equal((await listed(running, '--older-than', '59m')).get(named('runs'))?.arrived, ARRIVED)
     for (const pid of daemon.workers()) process.kill(pid, 'SIGUSR2')
   })
 
-  it('is shown by the times of a file that cannot be read, and so is its size', () => {
+  it('comes from the times of the file when the file cannot be read, and its size is still reported', () => {
     const other = spoolDirectory()
     symlinkSync('target', join(other, 'link'))
     const { state, bytes, sinceMs } = inspectFile(join(other, 'link'), readLocks(), Date.now())
@@ -81,7 +81,7 @@ describe('the age of a task', () => {
     assert.ok(sinceMs !== undefined && Math.abs(sinceMs - Date.now()) < 60_000)
   })
 
-  it('is by the file where the name says nothing, or says a time to come', async () => {
+  it('is the age of the file when its name says no time, or one in the future', async () => {
     const other = spoolDirectory()
     const seconds = Math.floor(arrivedMs / 1000)
     const later = `uwsgi_spoolfile_on_h_1_1_1_${seconds + 864_000}_5`

@@ -15,7 +15,7 @@ import { BIN, spoolDirectory, workspace } from '../helpers/workspace.js'
 const who = process.env.SUDO_USER ?? userInfo().username
 
 describe('commands that change tasks', () => {
-  it('say so in the audit, once per spool', async () => {
+  it('write one entry per spool to the audit', async () => {
     const spool = spoolDirectory()
     for (const name of ['a', 'b', 'c']) drop(spool, name, packet({ to: 'joe' }))
     const commands = [
@@ -48,7 +48,7 @@ describe('commands that change tasks', () => {
     assert.deepEqual(new Set(entries.map(each => `${each.who} ${each.role}`)), new Set([`${who} owner`]))
   })
 
-  it('say nothing there when they only look, or when there is nothing to do', async () => {
+  it('write nothing to the audit with --dry-run, or when there is nothing to do', async () => {
     const spool = spoolDirectory()
     drop(spool, 'a')
     await inProcess(['rm', '--all', '--dry-run', spool])
@@ -58,7 +58,7 @@ describe('commands that change tasks', () => {
   })
 
   for (const command of ['rm', 'hold', 'cancel'])
-    it(`are on disk there before they begin: ${command}`, { skip: skipUnless('strace') }, () => {
+    it(`write to the audit before they act: ${command}`, { skip: skipUnless('strace') }, () => {
       const spool = spoolDirectory()
       const log = join(workspace(), 'log')
       const path = drop(spool, 'uwsgi_spoolfile_a', packet({ to: 'joe' }), 4_000_000_000)
@@ -67,7 +67,7 @@ describe('commands that change tasks', () => {
       assertAuditedBefore(readFileSync(log, 'utf8').split('\n'), 'uwsgi_spoolfile_a')
     })
 
-  it('name who typed them, who is root, and not the owner that root becomes', {
+  it('name in the audit who typed them, root included, and not the owner that root becomes', {
     skip: skipUnless('root'),
   }, async () => {
     const spool = spoolDirectory()
@@ -87,7 +87,7 @@ describe('commands that change tasks', () => {
     assert.equal(statSync(join(spool, '.spoold/audit')).uid, USER)
   })
 
-  it('go on where that is not possible, and say so', async () => {
+  it('go on when the audit cannot be written, and say so', async () => {
     const spool = spoolDirectory()
     drop(spool, 'a')
     mkdirSync(join(spool, '.spoold/audit'), { recursive: true, mode: 0o700 })

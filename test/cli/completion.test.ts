@@ -94,7 +94,7 @@ describe('completion', () => {
       })
   }
 
-  it('is for three shells', async () => {
+  it('is offered for bash, zsh and fish, and refused for any other shell', async () => {
     const { code, stderr } = await inProcess(['completion', 'tcsh'])
     assert.deepEqual([code, stderr], [64, 'spoold: [USAGE] expected one of bash, zsh, fish, got "tcsh"\n'])
   })

@@ -44,7 +44,7 @@ function meaning(file: string) {
 }
 
 describe('spoold config', () => {
-  it('prints every value below the place where it was written', async () => {
+  it('prints each value below a comment that says where it was written', async () => {
     const file = join(workspace(), 'app.ini')
     writeFileSync(file, APP)
     const { code, stdout, stderr } = await inProcess(['config', file, '--spooler-processes', '3'])
@@ -64,7 +64,7 @@ describe('spoold config', () => {
     assert.doesNotMatch(stdout, /^(root|processes|chdir) =/m, 'placeholders, options of uWSGI alone, unset')
   })
 
-  it('prints an ini file that means the same', async () => {
+  it('prints an ini file with the same meaning', async () => {
     const directory = workspace()
     const [file, again] = [join(directory, 'app.ini'), join(directory, 'again.ini')]
     writeFileSync(file, APP)
@@ -76,7 +76,7 @@ describe('spoold config', () => {
     assert.equal(withoutOrigins(second.stdout), withoutOrigins(first.stdout))
   })
 
-  it('prints each spool with its own options, and what holds for it', async () => {
+  it('prints each spool with its own options, and below it, as comments, all options that apply to it', async () => {
     const directory = workspace()
     const [file, again] = [join(directory, 'app.ini'), join(directory, 'again.ini')]
     writeFileSync(
@@ -116,7 +116,7 @@ spooler2 = dir=/srv/more\\,\\\\,external,sync=false
     assert.deepEqual(meaning(again), meaning(file))
   })
 
-  it('as JSON: the spools by their real paths, what handlers see, each value with its origin, and errors', async () => {
+  it('prints as JSON the real paths of spools, the options that handlers see, settings with origins, and errors', async () => {
     const directory = workspace()
     const file = join(directory, 'app.ini')
     mkdirSync(join(directory, 'a'))
@@ -145,7 +145,7 @@ spooler2 = dir=/srv/more\\,\\\\,external,sync=false
     assert.match(whole.stdout, /redis:\/\/u:p@h\/0\/x[\s\S]*A=secret/)
   })
 
-  it('SPOOLD_INI counts where neither a file nor a spool is named', async () => {
+  it('reads the file that SPOOLD_INI names when neither a file nor a spool is given', async () => {
     const file = join(workspace(), 'app.ini')
     writeFileSync(file, '[uwsgi]\nspooler = /srv/spool\n')
     const env = { SPOOLD_INI: file }
@@ -155,7 +155,7 @@ spooler2 = dir=/srv/more\\,\\\\,external,sync=false
     }
   })
 
-  it('tells what cannot be read, prints the rest, and ends with 1', async () => {
+  it('reports a value that it cannot read, prints the rest, and exits with 1', async () => {
     const file = join(workspace(), 'app.ini')
     writeFileSync(file, '[uwsgi]\nspooler = /srv/spool\nspooler-processes = many\n')
     const { code, stdout, stderr } = await inProcess(['config', file])

@@ -17,7 +17,7 @@ const UNTIL_SAID = `export default (env, task) => {
 }
 process.on('SIGUSR2', () => { globalThis.isGood = true })`
 
-/** A spool whose daemon has buried these, and runs. */
+/** Returns a spool whose daemon has buried tasks of these names, and still runs. */
 async function buried(names: readonly string[], ini = {}) {
   const spool = spoolDirectory()
   const daemon = await startDaemon({
@@ -29,12 +29,15 @@ async function buried(names: readonly string[], ini = {}) {
     if (name.includes('/')) mkdirSync(join(spool, name.split('/')[0] ?? ''), { recursive: true })
     drop(spool, name, packet({ to: 'joe' }, 'a body'))
   }
-  await until('they are dead', async () => (await listed(spool, '--state', 'dead')).size === names.length)
+  await until(
+    'all tasks are buried',
+    async () => (await listed(spool, '--state', 'dead')).size === names.length,
+  )
   return { spool, daemon, dead: (name: string) => join(spool, '.spoold/dead', name) }
 }
 
 describe('a dead letter', () => {
-  it('is listed with its reason, and shown with its story', async () => {
+  it('is listed with its reason, and shown with its arrival, body, handler and last error', async () => {
     const { spool, daemon, dead } = await buried([NAME])
     const row = (await listed(spool)).get(`.spoold/dead/${NAME}`)
     assert.deepEqual([row.state, row.reason, row.attempts, row.crashes], ['dead', 'attempts', 1, 0])
@@ -54,11 +57,11 @@ describe('a dead letter', () => {
     assert.deepEqual([json.state, json.deadLetter.reason, json.body], ['dead', 'attempts', 'a body'])
   })
 
-  it('of no packet is shown too', async () => {
+  it('is shown, but refused by requeue, when its file is no spool packet', async () => {
     const spool = spoolDirectory()
     await startDaemon({ spool, ini: { 'spooler-grace': 1, 'spooler-frequency': 1 } })
     drop(spool, NAME, 'hello, spool')
-    await until('it is dead', () => existsSync(join(spool, '.spoold/dead', NAME)))
+    await until('the file is buried', () => existsSync(join(spool, '.spoold/dead', NAME)))
     const { code, stdout } = await inProcess(['show', join(spool, '.spoold/dead', NAME)])
     assert.equal(code, 0)
     assert.match(stdout, /\(malformed\), arrived \S+Z, 12 bytes\n {2}no packet: modifier1 is 104/)
@@ -69,7 +72,7 @@ describe('a dead letter', () => {
 })
 
 describe('spoold requeue', () => {
-  it('brings it back as it was, with no attempts, and it runs at once', async () => {
+  it('returns a dead letter to its old name with no attempts, so that it runs at once', async () => {
     const { spool, daemon, dead } = await buried([NAME, `5/${NAME}`])
     for (const pid of daemon.workers()) process.kill(pid, 'SIGUSR2')
     for (const name of [NAME, `5/${NAME}`]) {
@@ -77,25 +80,25 @@ describe('spoold requeue', () => {
       assert.equal(code, 0)
       assert.equal(stdout, `requeued ${dead(name)} to ${spool}/${name}\n`)
     }
-    await until('they have run', () => leftIn(spool).length === 0)
+    await until('both tasks have run', () => leftIn(spool).length === 0)
     assert.deepEqual(daemon.journal().slice(2), [`${NAME} 1`, `${NAME} 1`])
     assert.deepEqual(leftIn(join(spool, '.spoold/dead')), [])
     await until('no record is left', () => leftIn(join(spool, '.spoold/records')).length === 0)
   })
 
-  it('counts on when it is asked to: the next failure is its last', async () => {
+  it('keeps the attempts with --keep-attempts, so that the next failure is the last', async () => {
     const { spool, daemon } = await buried([NAME], { 'spooler-max-attempts': 2, 'spooler-retry-delay': 0 })
     assert.deepEqual(daemon.journal(), [`${NAME} 1`, `${NAME} 2`])
     assert.equal((await inProcess(['requeue', '--all', '--keep-attempts', spool])).code, 0)
     await until(
-      'it is dead again',
+      'the task is buried again',
       async () => daemon.journal().length === 3 && (await listed(spool, '--state', 'dead')).size === 1,
     )
     assert.deepEqual(daemon.journal().slice(2), [`${NAME} 3`])
     assert.equal((await listed(spool)).get(`.spoold/dead/${NAME}`).attempts, 3)
   })
 
-  it('makes it due now, unread, with what is right in its byte and its record', async () => {
+  it('makes the task due now, keeps its record with --keep-attempts, and changes only its state byte', async () => {
     const { spool, daemon, dead } = await buried([NAME])
     daemon.child.kill('SIGTERM')
     await daemon.code()
@@ -112,7 +115,7 @@ describe('spoold requeue', () => {
     assert.equal(await stateOf(spool, NAME), 'due')
   })
 
-  it('gives it a fresh name of the usual form when its own is taken', async () => {
+  it('gives the task a fresh name of the usual form when its own is taken', async () => {
     const { spool, daemon, dead } = await buried([NAME])
     daemon.child.kill('SIGTERM')
     await daemon.code()
@@ -125,7 +128,7 @@ describe('spoold requeue', () => {
     assert.deepEqual(leftIn(spool), [NAME, to].sort())
   })
 
-  it('never believes a reason that would lead it out of the spool', async () => {
+  it('stays in the spool when the ref in the JSON of a dead letter leads out of it', async () => {
     const { spool, daemon, dead } = await buried([NAME])
     daemon.child.kill('SIGTERM')
     await daemon.code()
@@ -147,7 +150,7 @@ describe('spoold requeue', () => {
     }
   })
 
-  it('takes those of a reason', async () => {
+  it('takes only dead letters of the reason that --reason names', async () => {
     const { spool } = await buried([NAME])
     const none = await inProcess(['requeue', '--reason', 'crashes', spool])
     assert.deepEqual(none, { code: 0, stdout: '', stderr: 'spoold: no task fits\n' })
@@ -159,7 +162,7 @@ describe('spoold requeue', () => {
 })
 
 describe('spoold rm', () => {
-  it('removes tasks with their records, and dead letters only when they are meant', async () => {
+  it('removes tasks with their records, and dead letters only with --state dead', async () => {
     const { spool, daemon, dead } = await buried([NAME])
     daemon.child.kill('SIGTERM')
     await daemon.code()
@@ -182,11 +185,11 @@ describe('spoold rm', () => {
 describe('spoold purge', () => {
   const names = [1, 2, 3, 4, 5].map(n => `${NAME}_${n}`)
 
-  it('removes the oldest beyond a number, and all beyond an age', async () => {
+  it('removes the oldest beyond --max-count, and all that are older than --max-age', async () => {
     const { spool } = await buried([])
     for (const name of names) {
       drop(spool, name)
-      await until('it is dead', async () => existsSync(join(spool, '.spoold/dead', name)))
+      await until('the task is buried', async () => existsSync(join(spool, '.spoold/dead', name)))
     }
     const left = () => leftIn(join(spool, '.spoold/dead')).filter(name => !name.endsWith('.json'))
     assert.equal(
@@ -208,7 +211,7 @@ describe('spoold purge', () => {
     assert.deepEqual(leftIn(join(spool, '.spoold/dead')), [])
   })
 
-  it('is done by the daemon for spooler-dead-max-count and spooler-dead-max-age', async () => {
+  it('is done by the daemon, too, under spooler-dead-max-count and spooler-dead-max-age', async () => {
     const sweepsOften = { 'spooler-sweep': 1 }
     for (const limit of [{ 'spooler-dead-max-count': 2 }, { 'spooler-dead-max-age': 1 }] as const) {
       const { spool, daemon } = await buried([])
@@ -222,7 +225,7 @@ describe('spoold purge', () => {
       })
       const wanted = 'spooler-dead-max-count' in limit ? 2 : 0
       await until(
-        'the rest is purged',
+        'the daemon has purged the dead letters beyond the limit',
         () => leftIn(join(spool, '.spoold/dead')).length === 2 * wanted && again.journal().length >= 5,
       )
       await again.waitFor(/purged \d dead letters?/)
@@ -231,7 +234,7 @@ describe('spoold purge', () => {
   })
 })
 
-describe('a dead letter or a record that others wrote', () => {
+describe('the JSON of a dead letter that somebody else wrote', () => {
   const letter = {
     ref: 'a',
     reason: 'crashes',
@@ -251,7 +254,7 @@ describe('a dead letter or a record that others wrote', () => {
     { handlers: 'h' },
     { detail: undefined },
   ])
-    it(`is none when it has ${JSON.stringify(wrong)}, and is listed all the same`, async () => {
+    it(`is ignored when it has ${JSON.stringify(wrong)}, and the dead letter is listed all the same`, async () => {
       const spool = spoolDirectory()
       const dead = join(spool, '.spoold/dead')
       mkdirSync(dead, { recursive: true, mode: 0o700 })

@@ -23,7 +23,7 @@ interface Diagnosis {
 interface Visit {
   readonly code: number | null
   readonly all: Diagnosis[]
-  /** `level topic: text` of what is not in order, but for what every test has. */
+  /** `level topic: text` of each diagnosis that is not ok, except those that every test has. */
   readonly complaints: string[]
 }
 
@@ -45,10 +45,10 @@ function doctor(ini: string, around = 'exec "$@"', env: NodeJS.ProcessEnv = {}):
   return { code: status, all, complaints }
 }
 
-/** As where tests are is on many machines. */
+/** True if the diagnosis says that the spool is in memory, as the directory of tests is on many machines. */
 const isInMemory = ({ text }: Diagnosis) => text.startsWith('it is in memory')
 
-/** The only complaint, which matches; its command is run, and then there is none. */
+/** Asserts that the only complaint matches, runs its fix, and asserts that no complaint is left. */
 function complainsAndIsFixed(ini: string, pattern: RegExp, code: number): void {
   const before = doctor(ini)
   assert.equal(before.complaints.length, 1, before.complaints.join('\n'))
@@ -63,7 +63,7 @@ function complainsAndIsFixed(ini: string, pattern: RegExp, code: number): void {
   assert.equal(doctor(ini).code, 0)
 }
 
-/** A handler and an ini beside the spool. @returns the ini's path */
+/** Writes a handler and an ini beside the spool. @returns the ini's path */
 function install(
   spool: string,
   settings: Parameters<typeof writeIni>[1] = {},
@@ -83,7 +83,7 @@ const only = (pattern: RegExp, { complaints }: Visit) => {
 }
 
 describe('spoold doctor', () => {
-  it('finds a good installation good, says what it has seen, and changes nothing', () => {
+  it('has no complaint about a good installation, lists each topic that it examined, and changes nothing', () => {
     const spool = spoolDirectory(tmpdir())
     const ini = install(spool)
     const picture = () => readdirSync(dirname(spool), { recursive: true })
@@ -109,7 +109,7 @@ describe('spoold doctor', () => {
     assert.deepEqual(picture(), before)
   })
 
-  it('speaks to people too', () => {
+  it('prints text for people without --json', () => {
     const ini = install(join(workspace(), 'none'))
     const { stdout, status } = spawnSync(process.execPath, [BIN, 'doctor', ini], { encoding: 'utf8' })
     assert.match(stdout, /^ok {6}node: .*: Node \d/)
@@ -121,7 +121,7 @@ describe('spoold doctor', () => {
     assert.equal(status, 0)
   })
 
-  it('tells the errors and warnings of the configuration, and goes on', () => {
+  it('reports the errors and warnings of the configuration, and goes on', () => {
     const spool = spoolDirectory()
     const ini = install(spool, { 'spooler-processes': 'many', colour: 'red' })
     const { code, complaints, all } = doctor(ini)
@@ -138,8 +138,8 @@ describe('spoold doctor', () => {
   })
 })
 
-describe('spoold doctor examines a spool as the user of the daemon', { skip: skipUnless('root') }, () => {
-  it('that belongs to somebody else', () => {
+describe('spoold doctor, as the user of the daemon', { skip: skipUnless('root') }, () => {
+  it('complains about a spool that belongs to somebody else', () => {
     const spool = spoolDirectory()
     chmodSync(dirname(spool), 0o755)
     complainsAndIsFixed(
@@ -149,7 +149,7 @@ describe('spoold doctor examines a spool as the user of the daemon', { skip: ski
     )
   })
 
-  it('with a state directory that belongs to somebody else', () => {
+  it('complains about a state directory that belongs to somebody else', () => {
     const spool = spoolDirectory()
     chmodSync(dirname(spool), 0o755)
     const ini = install(spool, NOBODY)
@@ -158,7 +158,7 @@ describe('spoold doctor examines a spool as the user of the daemon', { skip: ski
     complainsAndIsFixed(ini, /^error spool: .*\.spoold cannot be entered by uid 65534/, 1)
   })
 
-  it('that is sticky, and belongs to somebody else', () => {
+  it('warns about a sticky spool that belongs to somebody else', () => {
     const spool = spoolDirectory()
     chmodSync(dirname(spool), 0o755)
     execFileSync('chown', [':65534', spool])
@@ -171,7 +171,7 @@ describe('spoold doctor examines a spool as the user of the daemon', { skip: ski
     )
   })
 
-  it('below a directory that does not let it through', () => {
+  it('complains about a spool below a directory that this user cannot enter', () => {
     const spool = spoolDirectory()
     const ini = install(spool, NOBODY)
     const { code, complaints, all } = doctor(ini)
@@ -183,7 +183,7 @@ describe('spoold doctor examines a spool as the user of the daemon', { skip: ski
     assert.deepEqual(doctor(ini).complaints, [])
   })
 
-  it('and the handlers', () => {
+  it('complains about handlers that this user cannot read', () => {
     const spool = spoolDirectory()
     chmodSync(dirname(spool), 0o755)
     execFileSync('chown', ['65534:65534', spool])
@@ -192,7 +192,7 @@ describe('spoold doctor examines a spool as the user of the daemon', { skip: ski
     complainsAndIsFixed(ini, /^error handlers: it cannot be read by uid 65534: EACCES/, 1)
   })
 
-  it('and says whom it could not become', () => {
+  it('names a configured user that does not exist', () => {
     const spool = spoolDirectory()
     const { code, complaints } = doctor(install(spool, { uid: 'nobody-at-all' }))
     assert.equal(code, 1)
@@ -200,8 +200,8 @@ describe('spoold doctor examines a spool as the user of the daemon', { skip: ski
   })
 })
 
-describe('spoold doctor examines the directory', () => {
-  it('that is a file', () => {
+describe('spoold doctor, on the spool directory', () => {
+  it('reports an error when it is a file', () => {
     const spool = join(workspace(), 'spool')
     writeFileSync(spool, '')
     const ini = install(spool)
@@ -226,7 +226,7 @@ describe('spoold doctor examines the directory', () => {
       1,
     ],
   ] as ReadonlyArray<readonly [string, (spool: string) => unknown, RegExp, number]>)
-    it(`that is ${what}`, () => {
+    it(`complains when it is ${what}`, () => {
       const spool = spoolDirectory()
       const ini = install(spool)
       prepare(spool)
@@ -240,22 +240,22 @@ describe('spoold doctor examines the directory', () => {
       assert.deepEqual(doctor(ini).complaints, [])
     })
 
-  it('in which everybody may write', () => {
+  it('warns when everybody may write in it', () => {
     const spool = spoolDirectory()
     chmodSync(spool, 0o777)
     complainsAndIsFixed(install(spool), /^warning spool: its mode is 0777: all users/, 0)
   })
 })
 
-describe('spoold doctor examines the file system', { skip: skipUnless('root', 'mount') }, () => {
-  /** @returns a spool on a file system of its own, and its ini elsewhere */
+describe('spoold doctor, on the file system', { skip: skipUnless('root', 'mount') }, () => {
+  /** Mounts a small file system, makes a spool on it, and writes the ini of that spool elsewhere. */
   function installOn(options: string): { disk: string; ini: string } {
     const disk = smallDisk(options)
     mkdirSync(join(disk, 'spool'))
     return { disk, ini: install(join(disk, 'spool'), {}, workspace()) }
   }
 
-  it('in memory', () => {
+  it('warns when it is in memory', () => {
     const { all } = doctor(install(spoolDirectory()))
     const { ini } = installOn('size=1m')
     for (const diagnoses of [all, doctor(ini).all].slice(lstatSync('/dev/shm').isDirectory() ? 0 : 1))
@@ -266,7 +266,7 @@ describe('spoold doctor examines the file system', { skip: skipUnless('root', 'm
       )
   })
 
-  it('that is full', () => {
+  it('reports an error when it is full', () => {
     const { disk, ini } = installOn('size=64k')
     spawnSync('dd', ['if=/dev/zero', `of=${disk}/ballast`, 'bs=1k'])
     const { code, complaints, all } = doctor(ini)
@@ -278,7 +278,7 @@ describe('spoold doctor examines the file system', { skip: skipUnless('root', 'm
     assert.deepEqual([after.code, after.complaints], [0, []])
   })
 
-  it('that has no inodes left', () => {
+  it('reports an error when it has no inodes left', () => {
     const { disk, ini } = installOn('size=1m,nr_inodes=20')
     for (let n = 0; n < 20; n++) spawnSync('touch', [join(disk, `file-${n}`)])
     const { code, complaints, all } = doctor(ini)
@@ -287,7 +287,7 @@ describe('spoold doctor examines the file system', { skip: skipUnless('root', 'm
     assert.match(all.find(({ topic }) => topic === 'room')?.fix ?? '', /; df -i \//)
   })
 
-  it('that is nearly full', () => {
+  it('warns when it is nearly full', () => {
     const { disk, ini } = installOn('size=1m')
     spawnSync('dd', ['if=/dev/zero', `of=${disk}/ballast`, 'bs=1k', 'count=1000'])
     const visit = doctor(ini)
@@ -295,17 +295,17 @@ describe('spoold doctor examines the file system', { skip: skipUnless('root', 'm
     assert.equal(visit.code, 0)
   })
 
-  it('that is read-only', () => {
+  it('reports an error when it is read-only', () => {
     const { disk, ini } = installOn('size=1m')
     execFileSync('mount', ['-o', 'remount,ro', disk])
     complainsAndIsFixed(ini, /^error spool: it cannot be written to by uid 0 .*: read-only$/, 1)
   })
 
-  it('without access times, which mean nothing', () => {
+  it('has no complaint when it is mounted with noatime', () => {
     assert.deepEqual(doctor(installOn('size=1m,noatime').ini).complaints, [])
   })
 
-  it('that is the layer of a container', () => {
+  it('warns when it is the layer of a container', () => {
     const disk = smallDisk('size=1m')
     for (const name of ['lower', 'upper', 'work', 'merged']) mkdirSync(join(disk, name))
     const ini = install(join(disk, 'merged', 'spool'), {}, workspace())
@@ -318,8 +318,8 @@ describe('spoold doctor examines the file system', { skip: skipUnless('root', 'm
   })
 })
 
-describe('spoold doctor tries out', () => {
-  it('locks: a library that is not there', { skip: skipUnless('root', 'mount') }, () => {
+describe('spoold doctor, on locks, clock and events', () => {
+  it('warns without koffi, and fails if spooler-lock = ofd', { skip: skipUnless('root', 'mount') }, () => {
     const library = join(ROOT, 'node_modules/koffi')
     const without = `exec unshare -m sh -c 'mount -t tmpfs tmpfs ${library} && exec "$@"' sh "$@"`
     const spool = spoolDirectory()
@@ -335,7 +335,7 @@ describe('spoold doctor tries out', () => {
     ['ahead of', -60_000, /^warning clock: .* (60|59)\.\d s ahead of ours: tasks are late by that$/],
     ['behind', 60_000, /^warning clock: .* (60|59)\.\d s behind ours: tasks are early by that$/],
   ] as const)
-    it(`the clock: the file system's is ${what} ours`, () => {
+    it(`warns when the clock of the file system is ${what} ours`, () => {
       const shift = `data:text/javascript,const now = Date.now; Date.now = () => now() + ${ms}`
       const visit = doctor(install(spoolDirectory()), undefined, {
         NODE_OPTIONS: `--import=${shift.replaceAll(' ', '%20')}`,
@@ -344,7 +344,7 @@ describe('spoold doctor tries out', () => {
       assert.equal(visit.code, 0)
     })
 
-  it('events: no watch can be had', { skip: skipUnless('root') }, () => {
+  it('warns when no watch can be had', { skip: skipUnless('root') }, () => {
     const none = `exec unshare -Ur sh -c 'echo 0 > /proc/sys/user/max_inotify_instances && exec "$@"' sh "$@"`
     const { code, complaints, all } = doctor(install(spoolDirectory()), none)
     assert.equal(code, 0)
@@ -357,15 +357,15 @@ describe('spoold doctor tries out', () => {
       if (level === 'warning' && fix?.startsWith('sysctl')) assert.match(fix, /max_user_instances=\d+$/)
   })
 
-  it('events: those that were asked for', () => {
+  it('notes spooler-watch = off, and has no complaint about spooler-watch = poll', () => {
     const spool = spoolDirectory()
     only(/^note events: spooler-watch = off/, doctor(install(spool, { 'spooler-watch': 'off' })))
     assert.deepEqual(doctor(install(spool, { 'spooler-watch': 'poll' })).complaints, [])
   })
 })
 
-describe('spoold doctor knows the limits', () => {
-  it('of open files', () => {
+describe('spoold doctor, on limits', () => {
+  it('warns when fewer open files are allowed than the connections and the concurrency need', () => {
     const spool = spoolDirectory()
     const few = 'ulimit -n 80 && exec "$@"'
     const socket = join(dirname(spool), 's')
@@ -378,7 +378,7 @@ describe('spoold doctor knows the limits', () => {
     )
   })
 
-  it('of a socket that may not be bound, which only a try tells; and leaves none behind', {
+  it('reports a socket that may not be bound, which only a try reveals, and leaves no socket behind', {
     skip: skipUnless('strace'),
   }, () => {
     const spool = spoolDirectory()
@@ -394,7 +394,7 @@ describe('spoold doctor knows the limits', () => {
     assert.deepEqual(readdirSync(dirname(spool)), before)
   })
 
-  it('of the queue of a socket', { skip: skipUnless('root', 'mount') }, () => {
+  it('warns if the kernel allows a shorter queue than listen', { skip: skipUnless('root', 'mount') }, () => {
     const spool = spoolDirectory()
     const short = `exec unshare -n sh -c 'echo 16 > /proc/sys/net/core/somaxconn && exec "$@"' sh "$@"`
     const socket = join(dirname(spool), 's')
@@ -407,8 +407,8 @@ describe('spoold doctor knows the limits', () => {
   })
 })
 
-describe('spoold doctor knows what is not run', () => {
-  it('in a priority directory, unless they are entered', () => {
+describe('spoold doctor, on tasks that are not run', () => {
+  it('warns about tasks in priority directories unless spooler-ordered is on', () => {
     const spool = spoolDirectory()
     for (const priority of ['5', '7', '9']) mkdirSync(join(spool, priority))
     for (const name of ['a', '5/a', '5/b', '7/a']) drop(spool, name)
@@ -422,8 +422,8 @@ describe('spoold doctor knows what is not run', () => {
   })
 })
 
-describe('spoold doctor knows who works on the spool', () => {
-  it('another spoold', async () => {
+describe('spoold doctor, on who works on the spool', () => {
+  it('names another spoold and counts its workers', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({ spool })
     const { code, all } = doctor(daemon.iniFile)
@@ -434,7 +434,7 @@ describe('spoold doctor knows who works on the spool', () => {
   })
 
   for (const uwsgi of UWSGIS)
-    it(`${uwsgi.title}, which sees no leases`, { skip: skipUnless(uwsgi.needs) }, async () => {
+    it(`reports ${uwsgi.title}, which sees no leases`, { skip: skipUnless(uwsgi.needs) }, async () => {
       const spool = spoolDirectory()
       const peer = startUwsgi({ uwsgi, spool, handler: 'uwsgi.spooler = lambda env: -2' })
       await peer.waitFor('spooler')

@@ -27,7 +27,7 @@ describe('spoold enqueue, into a directory that may be a misspelt name', () => {
     inProcess(['enqueue', '--spooler', spool, ...args], { input })
   const idle = (spool: string) => `no daemon runs ${spool}: its tasks wait for one\n`
 
-  it('says that it made it, and that no daemon runs it, also if it is to be quiet', async () => {
+  it('says that it made the directory and that no daemon runs it, even with --quiet', async () => {
     const directory = workspace()
     for (const [name, args] of [
       ['spol', ['a=b']],
@@ -43,7 +43,7 @@ describe('spoold enqueue, into a directory that may be a misspelt name', () => {
     }
   })
 
-  it('refuses a link to one whose name is not UTF-8, and advises nobody to remove it', async () => {
+  it('refuses a link to a directory whose name is not UTF-8, and does not advise to remove the link', async () => {
     const directory = workspace()
     const named = Buffer.from(`${directory}/\xe4`, 'latin1')
     mkdirSync(named)
@@ -54,7 +54,7 @@ describe('spoold enqueue, into a directory that may be a misspelt name', () => {
     assert.deepEqual(readdirSync(named), [])
   })
 
-  it('says nothing where a daemon runs it, and knows a dead one', async () => {
+  it('says nothing while a daemon runs the spool, and warns once that daemon is dead', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({ spool, isGroup: true })
     assert.deepEqual((await into(spool, ['a=b', '--quiet'])).stderr, '')
@@ -63,7 +63,7 @@ describe('spoold enqueue, into a directory that may be a misspelt name', () => {
     assert.deepEqual((await into(spool, ['a=b', '--quiet'])).stderr, `spoold: ${idle(spool)}`)
   })
 
-  it('says so of each spool of an ini, and with the error of a task that failed', async () => {
+  it('says so for each spool of an ini, even when the task is refused', async () => {
     const directory = workspace()
     const ini = join(directory, 'app.ini')
     writeFileSync(ini, `[uwsgi]\nspooler = ${directory}/one\nspooler = ${directory}/two\n`)
@@ -84,7 +84,7 @@ describe('spoold enqueue refuses', { concurrency: 4 }, () => {
     assert.equal(existsSync(spool), false)
   }
 
-  it('an empty task, unless it has a body or is asked for in JSON', async () => {
+  it('an empty task, unless it has a body or comes as JSON', async () => {
     await refuses(
       [],
       /\[USAGE\] the task is empty: give it key=value pairs, --body FILE or --json FILE\n$/,
@@ -97,7 +97,7 @@ describe('spoold enqueue refuses', { concurrency: 4 }, () => {
     assert.equal(leftIn(spool).length, 2)
   })
 
-  it('times that are no times', async () => {
+  it('a time that cannot be read, with a hint when it looks like milliseconds', async () => {
     await refuses(
       ['a=b', '--at', '1700000000000'],
       /--at: expected .*got "1700000000000".*are these milliseconds\?/,
@@ -150,7 +150,7 @@ describe('spoold enqueue refuses', { concurrency: 4 }, () => {
     assert.equal(readdirSync(cwd).length, 1, 'no directory is made by another name')
   })
 
-  it('a file without end, and one that is too long, as a value', async () => {
+  it('a value from a file that has no end, or that is longer than 65535 bytes', async () => {
     const long = join(workspace(), 'long')
     writeFileSync(long, Buffer.alloc(65_536))
     for (const file of ['/dev/zero', long])
@@ -160,7 +160,7 @@ describe('spoold enqueue refuses', { concurrency: 4 }, () => {
       )
   })
 
-  it('JSON that is not what it seems', async () => {
+  it('JSON whose values would be changed: bad UTF-8, rounded numbers, half surrogate pairs, bad base64', async () => {
     await refuses(
       ['--json', '-'],
       /line 1: it is not UTF-8; write bytes as/,
@@ -190,17 +190,17 @@ describe('spoold enqueue keeps', () => {
     return readFileSync(stdout.trim())
   }
 
-  it('the character that stands for what is not UTF-8', async () => {
+  it('U+FFFD, which usually stands for what is not UTF-8', async () => {
     assert.deepEqual(await stored(['a=\ufffd']), packet({ a: '\ufffd' }))
     assert.deepEqual(await stored(['--json', '-'], '{"a":"\ufffd"}'), packet({ a: '\ufffd' }))
   })
 
-  it('separators of lines and paragraphs in JSON, which are no ends of lines there', async () => {
+  it('U+2028 and U+2029 in JSON, where they do not end a line', async () => {
     const a = 'one\u2028two\u2029three'
     assert.deepEqual(await stored(['--json', '-'], `{"a":"${a}"}\n`), packet({ a }))
   })
 
-  it('base64 in either alphabet, padded or not', async () => {
+  it('the bytes of base64 in either alphabet, padded or not', async () => {
     const bytes = Buffer.from([251, 255, 254])
     for (const base64 of ['+//+', '-__-']) {
       const line = JSON.stringify({
@@ -227,7 +227,7 @@ describe('spoold enqueue --ini with a priority', () => {
     return besidesIdle(await inProcess(['enqueue', '--ini', file, ...args], { input }))
   }
 
-  it('is warned that it is not entered, once', async () => {
+  it('warns once that tasks with a priority are not run without spooler-ordered', async () => {
     for (const args of [
       ['a=b', '--priority', '5'],
       ['a=b', 'priority=5'],
@@ -241,7 +241,7 @@ describe('spoold enqueue --ini with a priority', () => {
     assert.equal(many.stderr.split('\n').length, 2)
   })
 
-  it('is not warned where it is entered, or that is unknown', async () => {
+  it('does not warn with spooler-ordered, for an empty priority, or when no ini is given', async () => {
     assert.equal((await into('spooler-ordered = true\n', ['a=b', '--priority', '5'])).stderr, '')
     assert.equal((await into('', ['a=b', 'priority='])).stderr, '')
     assert.equal((await enqueue(spoolDirectory(), ['a=b', '--priority', '5'])).stderr, '')
@@ -257,7 +257,7 @@ it('spoold enqueue says how to write a value that begins with @', async () => {
   )
 })
 
-it('a purge and the filters by age want a unit', async () => {
+it('--max-age, --older-than and --newer-than require a unit', async () => {
   const spool = spoolDirectory()
   for (const args of [
     ['purge', '--max-age', '7'],
@@ -271,7 +271,7 @@ it('a purge and the filters by age want a unit', async () => {
   execFileSync(process.execPath, [BIN, 'purge', '--max-age', '1h30m', spool])
 })
 
-describe('root that enqueues', { skip: skipUnless('root'), concurrency: 4 }, () => {
+describe('spoold enqueue as root', { skip: skipUnless('root'), concurrency: 4 }, () => {
   const USER = 65_533
   const ownersOf = (path: string) => [statSync(path).uid, statSync(path).gid]
   const enqueue = async (spool: string, args: readonly string[]) =>
@@ -285,7 +285,7 @@ describe('root that enqueues', { skip: skipUnless('root'), concurrency: 4 }, () 
     return spool
   }
 
-  it('does so as the owner of the spool, priorities and ids included', async () => {
+  it('makes the task file, the priority directory and .spoold as the owner of the spool', async () => {
     const spool = usersSpool()
     const { code, stdout, stderr } = await enqueue(spool, ['a=b', '--priority', '3', '--id', 'x'])
     assert.deepEqual([code, stderr], [0, ''])
@@ -293,7 +293,7 @@ describe('root that enqueues', { skip: skipUnless('root'), concurrency: 4 }, () 
       assert.deepEqual(ownersOf(path), [USER, USER], path)
   })
 
-  it('reads what is named to it as root', async () => {
+  it('reads the files that its arguments name with the rights of root', async () => {
     const spool = usersSpool()
     const secret = join(workspace(), 'secret')
     writeFileSync(secret, '{"n":1}\n', { mode: 0o600 })
@@ -304,7 +304,7 @@ describe('root that enqueues', { skip: skipUnless('root'), concurrency: 4 }, () 
     }
   })
 
-  it('does so as the user of the ini, for whom it makes the spool', async () => {
+  it('stores the task as the user of the ini, for whom it also makes the spool', async () => {
     const directory = workspace()
     chmodSync(directory, 0o755)
     const ini = join(directory, 'app.ini')
@@ -316,13 +316,13 @@ describe('root that enqueues', { skip: skipUnless('root'), concurrency: 4 }, () 
     for (const path of [stdout.trim(), made]) assert.deepEqual(ownersOf(path), [USER, USER])
   })
 
-  it('stays root where the spool is, and nothing else is known', async () => {
+  it("stays root when the spool is root's and no other user is configured", async () => {
     const spool = spoolDirectory()
     const { stdout } = await enqueue(spool, ['a=b'])
     assert.deepEqual(ownersOf(stdout.trim()), [0, 0])
   })
 
-  it('makes a spool as the owner of the directory in which it makes it', async () => {
+  it('makes a spool as the owner of the directory above it', async () => {
     const directory = join(usersSpool(), 'home')
     mkdirSync(directory)
     chownSync(directory, USER, USER)

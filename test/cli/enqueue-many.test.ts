@@ -16,7 +16,7 @@ const enqueue = async (spool: string, args: readonly string[], input?: string): 
 const paths = ({ stdout }: CliResult) => stdout.trim().split('\n')
 
 describe('spoold enqueue --json', () => {
-  it('stores one object, over as many lines as it likes', async () => {
+  it('stores one object that spans several lines', async () => {
     const spool = spoolDirectory()
     const bytes = Buffer.from([0, 255])
     const object = { to: 'joe', n: 1.5, yes: true, raw: { base64: bytes.toString('base64') } }
@@ -26,7 +26,7 @@ describe('spoold enqueue --json', () => {
     assert.deepEqual(readFileSync(paths(result)[0] ?? ''), expected)
   })
 
-  it('stores thousands of lines, in their order, with the options for all of them', async () => {
+  it('stores thousands of lines in their order, with the same options for all of them', async () => {
     const spool = spoolDirectory()
     const file = join(workspace(), 'tasks.jsonl')
     const count = 3500
@@ -44,7 +44,7 @@ describe('spoold enqueue --json', () => {
     }
   })
 
-  it('stops at a wrong line, says which, and what is stored', async () => {
+  it('stops at a wrong line, and says which line it is and how many tasks are stored', async () => {
     for (const [bad, message] of [
       ['{"a":', /line 3: .*JSON/],
       ['[1]', /line 3: expected an object, got an array/],
@@ -66,7 +66,7 @@ describe('spoold enqueue --json', () => {
     }
   })
 
-  it('may be repeated after it was cut short, when it has an id', async () => {
+  it('may be repeated with the same --id after it was cut short, and stores no task twice', async () => {
     const spool = spoolDirectory()
     const lines = Array.from({ length: 30 }, (_, i) => JSON.stringify({ i })).join('\n')
     const first = await enqueue(
@@ -79,7 +79,7 @@ describe('spoold enqueue --json', () => {
     assert.equal(leftIn(spool).length, 30)
   })
 
-  it('tells what is stored when the disk fills up, and that it may be tried again', {
+  it('says how many tasks are stored when the disk fills up, and exits with 75', {
     skip: skipUnless('root', 'mount'),
   }, async () => {
     const spool = join(smallDisk('size=4m,nr_inodes=200'), 'spool')
@@ -94,7 +94,7 @@ describe('spoold enqueue --json', () => {
 })
 
 describe('spoold enqueue', () => {
-  it('takes a value from a file, and one that begins with @', async () => {
+  it('reads the value of key=@FILE from the file, and takes @@ for an @', async () => {
     const file = join(workspace(), 'value')
     writeFileSync(file, Buffer.from([1, 0, 255]))
     const result = await enqueue(spoolDirectory(), [`a=@${file}`, 'b=@@joe', 'c=x@y'])
@@ -104,7 +104,7 @@ describe('spoold enqueue', () => {
     )
   })
 
-  it('stores a task with an id once, and says so', async () => {
+  it('stores a task with an id once, and says so when it is repeated', async () => {
     const spool = spoolDirectory()
     const first = await enqueue(spool, ['a=1', '--id', 'x'])
     const again = await enqueue(spool, ['a=2', '--id', 'x'])
@@ -118,7 +118,7 @@ describe('spoold enqueue', () => {
     assert.equal(leftIn(spool).length, 1)
   })
 
-  it('streams a body that would not fit into memory comfortably', async () => {
+  it('streams a body of 300 MB within 200 MB of memory', async () => {
     const file = join(workspace(), 'body')
     execFileSync('truncate', ['-s', '300M', file])
     const spool = spoolDirectory()
@@ -144,7 +144,7 @@ describe('spoold enqueue', () => {
     assert.ok(peak > 0 && peak < 200, `${peak} MB`)
   })
 
-  it('puts a task into the first spooler of an ini, external or not, and only into those that it names', async () => {
+  it('stores into the first spooler of an ini, external or not, and refuses one that the ini does not name', async () => {
     const [first, second] = [spoolDirectory(), spoolDirectory()]
     const directory = workspace()
     const link = join(directory, 'link')

@@ -10,7 +10,7 @@ import { TestProcess } from '../helpers/process.js'
 import { until } from '../helpers/until.js'
 import { BIN, spoolDirectory, workspace } from '../helpers/workspace.js'
 
-/** A daemon with a socket, and an external spool that is not run. */
+/** Starts a daemon with a socket, and with an external spool that it does not run. */
 async function start() {
   const [spool, external] = [spoolDirectory(), spoolDirectory()]
   const socket = join(dirname(spool), 'a.sock')
@@ -38,7 +38,7 @@ describe('over a socket', () => {
     assert.equal(leftIn(external).length, 50)
   })
 
-  it('is known to the daemon at once, also when it watches nothing', async () => {
+  it('a task is known to the daemon at once, even when spooler-watch is off', async () => {
     const spool = spoolDirectory()
     const socket = join(dirname(spool), 'a.sock')
     for (const sync of ['on', 'off']) {
@@ -54,13 +54,13 @@ describe('over a socket', () => {
       })
       await enqueue({ n: 1 }, { socket })
       await enqueue({ n: 2 }, { socket, priority: 5, body: 'b' })
-      await until('both have run', () => leftIn(spool).length === 0)
+      await until('both tasks have run', () => leftIn(spool).length === 0)
       daemon.child.kill('SIGTERM')
       assert.equal(await daemon.code(), 0, daemon.output)
     }
   })
 
-  it('the command line stores tasks, and says 75 when nothing listens', async () => {
+  it('the command line stores tasks, and exits with 75 when nothing listens', async () => {
     const { external, socket } = await start()
     const one = await spoold(['enqueue', '--socket', socket, 'a=b', `spooler=${external}`])
     assert.deepEqual(one, { code: 0, stdout: `${socket}\n`, stderr: '' })
@@ -76,7 +76,7 @@ describe('over a socket', () => {
     assert.equal((await spoold(['enqueue', '--socket', '127.0.0.1:99999', 'a=b'])).code, 64)
   })
 
-  it('a daemon may do nothing but take tasks for others to run', async () => {
+  it('a daemon with external spools alone takes tasks for others to run', async () => {
     const external = spoolDirectory()
     const directory = workspace()
     const ini = join(directory, 'app.ini')

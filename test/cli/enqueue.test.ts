@@ -19,7 +19,7 @@ async function enqueue(spool: string, args: readonly string[], input?: Buffer): 
 }
 
 describe('spoold enqueue', () => {
-  it('writes the bytes that uWSGI would, under such a name, and prints the path', async () => {
+  it("writes the bytes that uWSGI would, under a name of uWSGI's form, and prints the path", async () => {
     const spool = spoolDirectory()
     const path = await enqueue(spool, ['to=joe', 'empty=', 'equation=a=b', 'ключ=знач'])
     assert.equal(dirname(path), spool)
@@ -29,14 +29,14 @@ describe('spoold enqueue', () => {
     assert.equal(readdirSync(spool).length, 1, 'nothing else is left')
   })
 
-  it('takes keys that objects have already', async () => {
+  it('takes keys that JavaScript objects already have, such as __proto__', async () => {
     const path = await enqueue(spoolDirectory(), ['__proto__=p', 'constructor=c', 'toString=t'])
     const bytes = readFileSync(path)
     for (const pair of ['__proto__\x01\x00p', 'constructor\x01\x00c', 'toString\x01\x00t'])
       assert.ok(bytes.includes(pair), pair)
   })
 
-  it('takes the body from a file or from standard input, byte by byte', async () => {
+  it('takes the body from a file or from standard input, byte for byte', async () => {
     const bytes = Buffer.from(Array.from({ length: 200_000 }, (_, i) => i % 256))
     const file = join(workspace(), 'body')
     writeFileSync(file, bytes)
@@ -48,7 +48,7 @@ describe('spoold enqueue', () => {
       assert.deepEqual(readFileSync(path), packet({ a: 'b' }, bytes))
   })
 
-  it('sets the time not before which it runs', async () => {
+  it('sets with --at the time before which the task does not run', async () => {
     const spool = spoolDirectory()
     const at = Math.floor(Date.now() / 1000) + 1000
     for (const text of [String(at), `${at}.75`, new Date(at * 1000).toISOString()]) {
@@ -57,7 +57,7 @@ describe('spoold enqueue', () => {
     }
   })
 
-  it('puts it into the directory of its priority, made as uWSGI makes it', async () => {
+  it('puts the task into the directory of its priority, made with the mode that uWSGI gives it', async () => {
     const spool = spoolDirectory()
     const umask = process.umask(0o027)
     try {
@@ -70,7 +70,7 @@ describe('spoold enqueue', () => {
     }
   })
 
-  it('makes a missing spool, 0750', async () => {
+  it('makes a missing spool with mode 0750', async () => {
     const spool = join(workspace(), 'new')
     const { code } = await inProcess(['enqueue', '--spooler', spool, 'a=b'])
     assert.equal(code, 0)
@@ -88,7 +88,7 @@ describe('spoold enqueue', () => {
       assert.deepEqual(readdirSync(dirname(spool)), ['spool'])
     })
 
-  it('names the key and the way out when a value is too long', async () => {
+  it('names the key and suggests a body when a value is too long', async () => {
     const spool = spoolDirectory()
     const { code, stderr } = await inProcess(['enqueue', '--spooler', spool, `big=${'x'.repeat(70_000)}`])
     assert.equal(code, 64)

@@ -37,8 +37,8 @@ import { smallDisk } from '../helpers/small-disk.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
-describe('spoold fsck settles runs that did not end', () => {
-  it('as the next claim would: a crash is counted', async () => {
+describe('spoold fsck, on runs that did not end', () => {
+  it('counts a crash, as the next claim would', async () => {
     const spool = spoolDirectory()
     const path = drop(spool, NAME, packet({ name: NAME }), LONG_AGO)
     await runAndKill(spool, HANGS)
@@ -49,11 +49,11 @@ describe('spoold fsck settles runs that did not end', () => {
       spool,
       handler: `export default (env, task) => { JOURNAL('attempt ' + task.attempt); return task.SPOOL_OK }`,
     })
-    await until('it has run', () => leftIn(spool).length === 0)
+    await until('the task has run', () => leftIn(spool).length === 0)
     assert.equal(daemon.journal().at(-1), 'attempt 2') // the suspected one counts, too
   })
 
-  it('as the next claim would: what is delivered at most once is buried', async () => {
+  it('buries a task that is delivered at most once, as the next claim would', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
     await runAndKill(spool, HANGS, { 'spooler-delivery': 'at-most-once' })
@@ -66,7 +66,7 @@ describe('spoold fsck settles runs that did not end', () => {
     )
   })
 
-  it('by the limits of the configuration', async () => {
+  it('keeps to the limits of the configuration', async () => {
     const spool = spoolDirectory()
     readFileSync(drop(spool, NAME, packet({ name: NAME }), LONG_AGO))
     await runAndKill(spool, HANGS)
@@ -75,11 +75,11 @@ describe('spoold fsck settles runs that did not end', () => {
     assert.match(finding?.detail ?? '', /spooler-max-crashes/)
   })
 
-  it('but leaves to a daemon what it runs', async () => {
+  it('leaves to a daemon the task that it runs', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
     const daemon = await startDaemon({ spool, handler: HANGS, ini: { 'spooler-delivery': 'at-most-once' } })
-    await until('it runs', () => daemon.journal().length > 0)
+    await until('the task runs', () => daemon.journal().length > 0)
     const { code, findings } = await fsck('--repair', spool)
     assert.equal(code, 0)
     assert.deepEqual([...new Set(summary(findings))], ['note in-use '])
@@ -87,7 +87,7 @@ describe('spoold fsck settles runs that did not end', () => {
     assert.deepEqual(leftIn(spool), [NAME])
   })
 
-  it('but leaves alone what any program holds', { skip: skipUnless('python3') }, async () => {
+  it('leaves alone a task file that any program has locked', { skip: skipUnless('python3') }, async () => {
     const spool = spoolDirectory()
     const path = drop(spool, NAME, Buffer.from([17, 0, 0, 0x80]), LONG_AGO)
     const hold = `import fcntl, sys, time
@@ -101,7 +101,7 @@ f = open(sys.argv[1], 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX); print('held', flush
     await foundAndRepaired(spool, [`run-open ${NAME}`])
   })
 
-  it('but leaves alone what a process holds by lease', async () => {
+  it('leaves alone a task that a process holds by lease, until the lease is stale', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
     const ini = { 'spooler-delivery': 'at-most-once', 'spooler-lock': 'lockfile' }
@@ -136,7 +136,7 @@ f = open(sys.argv[1], 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX); print('held', flush
         }`,
       ini: { uid: NOBODY, gid: NOBODY, 'spooler-concurrency': 2 },
     })
-    await until('both run', () => daemon.journal().length === 2)
+    await until('both tasks run', () => daemon.journal().length === 2)
     chmodSync(spool, 0o755) // nothing can be removed from it any more
     writeFileSync(join(dirname(spool), 'go'), '')
     await daemon.waitFor('cannot be removed')
@@ -159,7 +159,7 @@ f = open(sys.argv[1], 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX); print('held', flush
     assert.equal(uid, NOBODY, 'what it makes belongs to whom the daemon runs as')
   })
 
-  it('says so where nobody can write, and so do ls and show', {
+  it('reports that no run can be settled when nobody can write to the spool, as ls and show do', {
     skip: skipUnless('root', 'mount'),
   }, async () => {
     const disk = smallDisk('mode=755')
@@ -179,7 +179,7 @@ f = open(sys.argv[1], 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX); print('held', flush
 })
 
 describe('spoold fsck --repair beside a daemon under load', () => {
-  it('loses nothing, and repairs nothing that is alive', async () => {
+  it('loses no task, and repairs nothing that the daemon uses', async () => {
     const spool = spoolDirectory()
     const tasks = 1500
     for (let n = 0; n < tasks; n++)
@@ -208,7 +208,7 @@ describe('spoold fsck --repair beside a daemon under load', () => {
     const isOver = () => leftIn(spool).length === 0
     for (; !isOver() && runs < 40; runs++)
       findings.push(...(await fsck(spool, ...(runs % 2 === 0 ? ['--repair'] : []))).findings)
-    await until('all have run', isOver, 60_000)
+    await until('all tasks have run', isOver, 60_000)
     assert.ok(runs > 3, `only ${runs} runs`)
     assert.deepEqual([...new Set(summary(findings))], ['note in-use '])
     const done = new Set(daemon.journal())

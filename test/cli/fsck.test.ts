@@ -40,7 +40,7 @@ import { until } from '../helpers/until.js'
 import { BIN, spoolDirectory } from '../helpers/workspace.js'
 
 describe('spoold fsck', () => {
-  it('has nothing to say of an empty spool, of waiting tasks, and of what failed and waits', async () => {
+  it('reports no finding for an empty spool, waiting tasks, and failed tasks that wait for a retry', async () => {
     const spool = spoolDirectory()
     await isClean(spool)
     drop(spool, 'failed')
@@ -54,7 +54,7 @@ describe('spoold fsck', () => {
     assert.deepEqual([stdout, code], [`${spool}: clean\n`, 0])
   })
 
-  it('says for people what, where, what it means and what fixes it', async () => {
+  it('prints for people what it found, where, what it means and what fixes it', async () => {
     const spool = spoolDirectory()
     mkdirSync(join(spool, '.spoold'), { mode: 0o755 })
     const { stdout } = await inProcess(['fsck', spool])
@@ -64,7 +64,7 @@ describe('spoold fsck', () => {
     )
   })
 
-  it('refuses what is no spool, and to guess', async () => {
+  it('refuses a path that does not exist, and a command line that names no spool', async () => {
     const nowhere = await inProcess(['fsck', '/nowhere'])
     assert.match(
       nowhere.stderr,
@@ -75,8 +75,8 @@ describe('spoold fsck', () => {
   })
 })
 
-describe('spoold fsck repairs what writers left', () => {
-  it('that were killed in the middle, when the grace time is over', async () => {
+describe('spoold fsck, on what writers left', () => {
+  it('removes the file of a writer that was killed in the middle, once the grace time is over', async () => {
     const spool = spoolDirectory()
     const writer = new TestProcess(process.execPath, [
       BIN,
@@ -87,30 +87,30 @@ describe('spoold fsck repairs what writers left', () => {
       '/dev/zero',
       'a=1',
     ])
-    await until('it writes', () => leftIn(spool).some(name => name.startsWith('.spoold-')))
+    await until('the writer writes', () => leftIn(spool).some(name => name.startsWith('.spoold-')))
     writer.child.kill('SIGKILL')
     await writer.exited
     const [leftover = ''] = leftIn(spool)
     truncateSync(join(spool, leftover), 100)
     await isClean(spool) // it is young, by the default
     const ini = configure(spool, { 'spooler-sweep': 1 })
-    await until('its grace is over', async () => (await fsck(spool, ...ini)).code === 1)
+    await until('the grace time is over', async () => (await fsck(spool, ...ini)).code === 1)
     await foundAndRepaired(spool, [`unfinished ${leftover}`], ...ini)
     assert.deepEqual(leftIn(spool), [])
   })
 
-  it('a task that was promised under an id is published, not removed', async () => {
+  it('publishes a task that was promised under an id, instead of removing it', async () => {
     const spool = spoolDirectory()
     const { stdout } = await spoold(['enqueue', '--spooler', spool, '--id', 'once', 'a=1'])
     const name = basename(stdout.trim())
     renameSync(join(spool, name), join(spool, `.spoold-${name}.tmp`))
     const ini = configure(spool, { 'spooler-sweep': 1 })
-    await until('its grace is over', async () => (await fsck(spool, ...ini)).code === 1)
+    await until('the grace time is over', async () => (await fsck(spool, ...ini)).code === 1)
     await foundAndRepaired(spool, [`promised .spoold-${name}.tmp`], ...ini)
     assert.deepEqual(leftIn(spool), [name])
   })
 
-  it('ids that are too old, and what is none', async () => {
+  it('removes ids that are too old, and a link in the place of an id', async () => {
     const spool = spoolDirectory()
     await spoold(['enqueue', '--spooler', spool, '--id', 'once', 'a=1'])
     const ids = join(spool, '.spoold/ids')
@@ -118,12 +118,12 @@ describe('spoold fsck repairs what writers left', () => {
     symlinkSync('/etc/passwd', join(ids, 'f'.repeat(64)))
     await foundAndRepaired(spool, [`id-broken .spoold/ids/${'f'.repeat(64)}`])
     const ini = configure(spool, { 'spooler-id-ttl': 1 })
-    await until('its time is over', async () => (await fsck(spool, ...ini)).code === 1)
+    await until('the time of the id is over', async () => (await fsck(spool, ...ini)).code === 1)
     await foundAndRepaired(spool, [`id-expired .spoold/ids/${id}`], ...ini)
     assert.equal(leftIn(spool).length, 1)
   })
 
-  it('records and reasons that were not renamed, and probes', async () => {
+  it('removes records and reasons that were not renamed, and probes, once the grace time is over', async () => {
     const spool = spoolDirectory()
     const litter = ['probe-99', 'hide.99.tmp', 'records/a.json.99.tmp', 'dead/a.json.99.tmp']
     for (const room of ['', 'records', 'dead']) mkdirSync(join(spool, '.spoold', room), { mode: 0o700 })
@@ -131,7 +131,7 @@ describe('spoold fsck repairs what writers left', () => {
     await isClean(spool)
     const ini = configure(spool, { 'spooler-sweep': 1 })
     await until(
-      'its grace is over',
+      'the grace time is over',
       async () => (await fsck(spool, ...ini)).findings.length === litter.length,
     )
     await foundAndRepaired(
@@ -142,8 +142,8 @@ describe('spoold fsck repairs what writers left', () => {
   })
 })
 
-describe('spoold fsck repairs records', () => {
-  it('whose task is gone, also of names that are too long for a file', async () => {
+describe('spoold fsck, on records', () => {
+  it('removes a record whose task is gone, even if its name is too long for a file', async () => {
     const spool = spoolDirectory()
     const names = ['a', `b${'x'.repeat(230)}`]
     for (const name of names) drop(spool, name)
@@ -158,7 +158,7 @@ describe('spoold fsck repairs records', () => {
     assert.deepEqual(readdirSync(join(spool, '.spoold/records')), [])
   })
 
-  it('that cannot be read, with the mark in the file', async () => {
+  it('removes a record that cannot be read, and clears its bit in the state byte', async () => {
     const spool = spoolDirectory()
     const path = drop(spool, NAME)
     await runAndKill(spool, FAILS)
@@ -174,7 +174,7 @@ describe('spoold fsck repairs records', () => {
     )
   })
 
-  it('of another task of that name', async () => {
+  it('removes a record that belongs to another task of the same name', async () => {
     const spool = spoolDirectory()
     drop(spool, 'report')
     await runAndKill(spool, FAILS)
@@ -183,7 +183,7 @@ describe('spoold fsck repairs records', () => {
     assert.deepEqual(leftIn(spool), ['report'])
   })
 
-  it('that are missing: a note, which does not fail', async () => {
+  it('notes a missing record without failing, and clears its bit in the state byte with --repair', async () => {
     const spool = spoolDirectory()
     const path = drop(spool, NAME)
     await runAndKill(spool, FAILS)
@@ -198,13 +198,13 @@ describe('spoold fsck repairs records', () => {
   })
 })
 
-describe('spoold fsck repairs what is dead', () => {
-  it('without a reason, and reasons without what is dead', async () => {
+describe('spoold fsck, on dead letters', () => {
+  it('writes a missing reason, and removes reasons whose dead letter is gone', async () => {
     const spool = spoolDirectory()
     const long = `${NAME}${'x'.repeat(220)}`
     for (const name of [NAME, 'other', long]) drop(spool, name)
     const daemon = await startDaemon({ spool, handler: `export default () => ({ bury: 'asked for' })` })
-    await until('all are buried', () => leftIn(spool).length === 0)
+    await until('all tasks are buried', () => leftIn(spool).length === 0)
     await killAll(daemon)
     await isClean(spool)
     const dead = join(spool, '.spoold/dead')
@@ -222,8 +222,8 @@ describe('spoold fsck repairs what is dead', () => {
   })
 })
 
-describe('spoold fsck repairs rights', () => {
-  it('of .spoold, and of what is closed to its own owner', async () => {
+describe('spoold fsck, on rights', () => {
+  it('repairs those of .spoold, and of files that are closed to their own owner', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
     drop(spool, 'closed')
@@ -234,7 +234,7 @@ describe('spoold fsck repairs rights', () => {
     chmodSync(join(spool, `.spoold/records/${NAME}.json`), 0)
     const rights = ['.spoold', '.spoold/records', `.spoold/records/${NAME}.json`, 'closed']
     if (process.getuid?.() === 0) {
-      giveTo(spool, NOBODY) // to root nothing is closed
+      giveTo(spool, NOBODY) // nothing is closed to root
       for (const path of readdirSync(spool, { recursive: true }))
         chownSync(join(spool, String(path)), NOBODY, NOBODY)
     }
@@ -245,7 +245,7 @@ describe('spoold fsck repairs rights', () => {
     assert.equal(statSync(join(spool, 'closed')).mode & 0o777, 0o640)
   })
 
-  it('of what belongs to another user, and advises no command that could be led to another file', {
+  it("repairs those of another user's files, and advises no command that could be led to another file", {
     skip: skipUnless('root'),
   }, async () => {
     const spool = spoolDirectory()
@@ -261,7 +261,7 @@ describe('spoold fsck repairs rights', () => {
     assert.deepEqual(fixes, Array(2).fill(`set owner ${NOBODY}:${NOBODY}, mode 0600: --repair does, as root`))
   })
 
-  it('but not of a file with a name elsewhere', { skip: skipUnless('root') }, async () => {
+  it('leaves alone a file with a second name elsewhere', { skip: skipUnless('root') }, async () => {
     const spool = spoolDirectory()
     giveTo(spool, NOBODY)
     const outside = join(dirname(spool), 'outside')
@@ -273,15 +273,15 @@ describe('spoold fsck repairs rights', () => {
     assert.equal(statSync(outside).uid, 0)
   })
 
-  it('but says once what it could not even look at', { skip: skipUnless('root') }, async () => {
+  it('reports once what it could not even look at', { skip: skipUnless('root') }, async () => {
     const spool = spoolDirectory()
-    chownSync(spool, NOBODY, NOBODY) // whose way there is closed
+    chownSync(spool, NOBODY, NOBODY) // a user who cannot enter the directory above
     const { code, findings } = await fsck('--repair', spool)
     assert.deepEqual([code, summary(findings)], [1, ['left unchecked ']])
     assert.match(findings[0]?.meaning ?? '', /EACCES/)
   })
 
-  it('puts aside what stands in the place of .spoold, and does not go through a link', async () => {
+  it('puts aside what stands in the place of .spoold, records or dead, and goes through no link', async () => {
     for (const room of ['.spoold', '.spoold/records', '.spoold/dead']) {
       const spool = spoolDirectory()
       const outside = join(dirname(spool), 'outside')
@@ -302,8 +302,8 @@ describe('spoold fsck repairs rights', () => {
   })
 })
 
-describe('spoold fsck knows what is not visited', () => {
-  it('with the configuration exactly, without it by the name', async () => {
+describe('spoold fsck, on directories that no daemon visits', () => {
+  it('knows them exactly with the configuration, and by their names without it', async () => {
     const spool = spoolDirectory()
     for (const directory of ['5', 'urgent', 'mine', 'empty']) mkdirSync(join(spool, directory))
     drop(spool, '5/task')
@@ -325,8 +325,8 @@ describe('spoold fsck knows what is not visited', () => {
   })
 })
 
-describe('spoold fsck takes no hold from a task', () => {
-  it('whose record is behind a link, through which it is held', async () => {
+describe('spoold fsck, on a held task', () => {
+  it('keeps the hold when the record is behind a link', async () => {
     const spool = spoolDirectory()
     mkdirSync(join(spool, '1'))
     drop(spool, `1/${NAME}`)

@@ -21,12 +21,12 @@ async function done(...args: string[]): Promise<void> {
   })
 }
 
-/** The daemon runs `sentinel` after whatever it had to do before: it saw the rest, and left it. */
+/** Waits until the daemon has run a sentinel: then it has seen all that was there before, and left it. */
 async function hasLookedAround(daemon: Daemon, spool: string): Promise<void> {
   const name = `uwsgi_spoolfile_on_sentinel_${daemon.journal().length}_${Math.random()}`
   drop(spool, name)
   await until('the sentinel has run', () => daemon.journal().some(line => line.startsWith(name)))
-  await until('it is removed', () => !leftIn(spool).includes(name))
+  await until('the sentinel is removed', () => !leftIn(spool).includes(name))
 }
 
 const FIRST_FAILS = `export default (env, task) => {
@@ -36,7 +36,7 @@ const FIRST_FAILS = `export default (env, task) => {
 }`
 
 describe('spoold hold', () => {
-  it('keeps a due task from running, until it is released', async () => {
+  it('keeps a due task from running until it is released', async () => {
     const spool = spoolDirectory()
     const path = drop(spool, NAME)
     const before = statSync(path)
@@ -49,11 +49,11 @@ describe('spoold hold', () => {
     await hasLookedAround(daemon, spool)
     assert.deepEqual(leftIn(spool), [NAME])
     await done('release', path)
-    await until('it has run', () => daemon.journal().includes(`${NAME} 1`))
-    await until('nothing is left', () => leftIn(join(spool, '.spoold/records')).length === 0)
+    await until('the task has run', () => daemon.journal().includes(`${NAME} 1`))
+    await until('no record is left', () => leftIn(join(spool, '.spoold/records')).length === 0)
   })
 
-  it('is no matter of the mtime alone: `touch` does not end it', async () => {
+  it('does not depend on the mtime alone: touch does not end it', async () => {
     const spool = spoolDirectory()
     const path = drop(spool, NAME)
     await done('hold', path)
@@ -64,14 +64,14 @@ describe('spoold hold', () => {
     assert.equal(await stateOf(spool, NAME), 'held')
   })
 
-  it('and release leave a task that waits as it was, its retries counted', async () => {
+  it('followed by release leaves a task that waits for a retry as it was, with its attempts', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({ spool, handler: FIRST_FAILS, ini: { 'spooler-retry-delay': 3600 } })
     const path = drop(spool, NAME, packet({ fails: '1' }))
-    await until('it waits', async () => (await stateOf(spool, NAME)) === 'retrying')
+    await until('the task waits for its retry', async () => (await stateOf(spool, NAME)) === 'retrying')
     const [before, record] = [statSync(path), recordOf(spool, NAME)]
     await done('hold', path)
-    await done('hold', path) // twice is once
+    await done('hold', path) // a second hold changes nothing
     assert.equal(await stateOf(spool, NAME), 'held')
     await done('release', path)
     await hasLookedAround(daemon, spool)
@@ -82,7 +82,7 @@ describe('spoold hold', () => {
     assert.deepEqual({ ...after, nextRunAt: 0 }, { ...record, nextRunAt: 0 })
   })
 
-  it('of a running task is refused, and the task runs on', async () => {
+  it('refuses a running task, as kick, rm and release do, and the task runs on', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({
       spool,
@@ -93,7 +93,7 @@ describe('spoold hold', () => {
       }`,
     })
     const path = drop(spool, NAME)
-    await until('it runs', () => daemon.journal().includes(NAME))
+    await until('the task runs', () => daemon.journal().includes(NAME))
     for (const command of ['hold', 'kick', 'rm', 'release'])
       assert.deepEqual(await inProcess([command, path]), {
         code: 1,
@@ -103,7 +103,10 @@ describe('spoold hold', () => {
     const [pid] = daemon.workers()
     const row = (await listed(spool)).get(NAME)
     assert.deepEqual([row.state, row.pid], ['running', pid])
-    await until('its start is marked', async () => (await listed(spool)).get(NAME).started !== undefined)
+    await until(
+      'ls knows when the run started',
+      async () => (await listed(spool)).get(NAME).started !== undefined,
+    )
     assert.match(
       (await inProcess(['ls', spool])).stdout,
       new RegExp(`^running .* ${NAME} +pid ${pid}, for \\d+ s$`, 'm'),
@@ -113,12 +116,12 @@ describe('spoold hold', () => {
       new RegExp(`: running by process ${pid} since \\d{4}-`),
     )
     for (const each of daemon.workers()) process.kill(each, 'SIGUSR2')
-    await until('it is done', () => leftIn(spool).length === 0)
+    await until('the task is done', () => leftIn(spool).length === 0)
   })
 })
 
 describe('spoold kick', () => {
-  it('runs at once what waits for a retry, for its `at`, for its mtime, and what is held', async () => {
+  it('runs at once a task that waits for a retry, for its `at` or for its mtime, or that is held', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({ spool, handler: FIRST_FAILS, ini: { 'spooler-frequency': 3600 } })
     const retried = drop(spool, 'uwsgi_spoolfile_on_retried', packet({ fails: '1' }))
@@ -126,7 +129,7 @@ describe('spoold kick', () => {
     const timed = drop(spool, 'uwsgi_spoolfile_on_timed', packet({ at: String(IN_A_YEAR) }), IN_A_YEAR)
     const held = drop(spool, 'uwsgi_spoolfile_on_held', packet({ at: String(IN_A_YEAR) }))
     await until(
-      'it has failed',
+      'the first task has failed',
       async () => (await stateOf(spool, 'uwsgi_spoolfile_on_retried')) === 'retrying',
     )
     await done('hold', held)
@@ -134,13 +137,13 @@ describe('spoold kick', () => {
     const waiting = (await inProcess(['ls', '--state', 'waiting,retrying,held', '--json', spool])).stdout
     assert.equal(waiting.trimEnd().split('\n').length, 4)
     for (const path of [retried, at, timed, held]) await done('kick', path)
-    await until('all have run', () => leftIn(spool).length === 0, 5000)
+    await until('all tasks have run', () => leftIn(spool).length === 0, 5000)
     for (const run of ['retried 2', 'at 1', 'timed 1', 'held 1'])
       assert.ok(daemon.journal().includes(`uwsgi_spoolfile_on_${run}`), run)
     await until('no record is left', () => leftIn(join(spool, '.spoold/records')).length === 0)
   })
 
-  it('shows in what ls and show say of it', async () => {
+  it('makes the task due in what ls and show print', async () => {
     const spool = spoolDirectory()
     const path = drop(spool, NAME, packet({ at: String(IN_A_YEAR) }), IN_A_YEAR)
     assert.equal(await stateOf(spool, NAME), 'waiting')
@@ -150,7 +153,7 @@ describe('spoold kick', () => {
     assert.match((await inProcess(['show', path])).stdout, /: due, due /)
   })
 
-  it('takes a whole spool by filters, and says what it did', async () => {
+  it('takes all tasks of a spool that fit the filters, and prints what it did', async () => {
     const spool = spoolDirectory()
     mkdirSync(join(spool, '5'))
     drop(spool, 'a', packet({ to: 'joe' }), IN_A_YEAR)

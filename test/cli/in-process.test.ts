@@ -5,7 +5,7 @@ import { drop, packet } from '../helpers/files.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 describe('command lines in one process', () => {
-  it('that run side by side keep input, output and exit code apart', async () => {
+  it('keep input, output and exit code apart when they run side by side', async () => {
     const [one, two] = [spoolDirectory(), spoolDirectory()]
     drop(one, 'first', packet({ to: 'joe' }))
     const [listed, stored, refused] = await Promise.all([

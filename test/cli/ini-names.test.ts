@@ -6,7 +6,7 @@ import { inProcess } from '../helpers/cli.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { spoolDirectory, workspace } from '../helpers/workspace.js'
 
-/** Two spools that an ini names, with a task in each place. */
+/** Returns two spools that an ini names, with a task in each place. */
 function configured() {
   const [one, two] = [spoolDirectory(), spoolDirectory()]
   for (const place of ['5', '.spoold/dead', '.spoold/dead/7'])
@@ -54,7 +54,7 @@ describe('--ini', () => {
       assert.deepEqual([JSON.parse(stdout).vars, code], [[['to', to]], 0])
     })
 
-  it('shows many, and says which of them do not exist', async () => {
+  it('shows several tasks, and says which of the names do not exist', async () => {
     const { ini, one, two } = configured()
     const { stdout, stderr, code } = await inProcess(['show', '--ini', ini, 'first', 'gone', 'died'])
     const shown = stdout.split('\n').filter(line => !line.startsWith(' '))
@@ -69,7 +69,7 @@ describe('--ini', () => {
     assert.equal(code, 1)
   })
 
-  it('is for the commands that change tasks, too', async () => {
+  it('works for the commands that change tasks, too', async () => {
     const { one, two, ini } = configured()
     assert.equal((await inProcess(['hold', '--ini', ini, 'urgent'])).stdout, `held ${two}/5/urgent\n`)
     assert.equal((await inProcess(['release', '--all', '--ini', ini])).stdout, `released ${two}/5/urgent\n`)
@@ -95,7 +95,7 @@ describe('--ini', () => {
     assert.deepEqual([leftIn(one), leftIn(two)], [['first'], ['5/urgent', 'first']])
   })
 
-  it('wants a configuration that names a spool', async () => {
+  it('requires a configuration that names a spool', async () => {
     const ini = join(workspace(), 'app.ini')
     writeFileSync(ini, '[uwsgi]\nspooler-processes = 2\n')
     const { code, stderr } = await inProcess(['ls', '--ini', ini])

@@ -33,11 +33,11 @@ type Signal = keyof typeof SIGNALS
 /** More lines than a pipe, and what a command keeps for it, can hold. */
 const TASKS = 900
 const LONG = 'x'.repeat(200)
-/** Of somebody else, so that root's commands become him, and load libraries for that. */
+/** Another user than root, so that commands of root become this user, and load libraries for that. */
 const USER = 65_533
 const isRoot = process.getuid?.() === 0
 
-/** What tools of observation do, and the library of locks: it listens, from the beginning or later, and does nothing about it. */
+/** Listens for signals, at the start and later, and does nothing about them, as observation tools and the lock library do. */
 const LISTENER = join(workspace(), 'listener.cjs')
 writeFileSync(
   LISTENER,
@@ -59,7 +59,7 @@ function usersSpool(): string {
   return spool
 }
 
-/** @param below in the spool */
+/** Returns a spool with TASKS tasks. @param below the directory in the spool that holds them */
 function filled(below = ''): string {
   const spool = usersSpool()
   for (const directory of ['.spoold', ...(below === '' ? [] : [below])]) {
@@ -80,7 +80,7 @@ async function after1(spool: string, ...args: string[]): Promise<string> {
   return spool
 }
 
-/** A pipe, which holds fewer lines than a command has. Both ends are closed with the test. */
+/** Returns a pipe, which holds fewer lines than a command prints. Both ends are closed with the test. */
 function pipe(): { reader: number; writer: number } {
   const path = join(workspace(), 'pipe')
   execFileSync('mkfifo', [path])
@@ -90,7 +90,7 @@ function pipe(): { reader: number; writer: number } {
   return { reader, writer }
 }
 
-/** A pipe that is full, and that nobody reads: whoever prints into it is blocked. */
+/** Returns a full pipe that nobody reads: whoever prints into it is blocked. */
 function fullPipe(): number {
   const { reader, writer } = pipe()
   for (const block of [Buffer.alloc(4096), Buffer.alloc(1)])
@@ -101,7 +101,7 @@ function fullPipe(): number {
 }
 
 const CHUNK = Buffer.alloc(64 * 1024)
-/** @param most bytes @returns what is in a pipe now */
+/** Returns what is in a pipe now. @param most bytes */
 function readNow(reader: number, most = CHUNK.length): string {
   try {
     return CHUNK.toString('latin1', 0, readSync(reader, CHUNK, 0, most, null))
@@ -110,7 +110,7 @@ function readNow(reader: number, most = CHUNK.length): string {
   }
 }
 
-/** One of its threads waits for the reader. */
+/** True if a thread of the process waits for the reader of a pipe. */
 function isBlocked(pid: number): boolean {
   return readdirSync(`/proc/${pid}/task`).some(thread =>
     /pipe_w/.test(readQuietly(`/proc/${pid}/task/${thread}/wchan`)),
@@ -128,11 +128,11 @@ function readQuietly(path: string): string {
 /** A command, and the moment in which it is interrupted. */
 interface Scene {
   readonly args: readonly string[]
-  /** It has begun; unless given, it prints what it does. */
+  /** True once the command has begun; by default, once it is blocked because it prints. */
   hasBegun?(): boolean
-  /** What it says of itself. */
+  /** What the command says when it is interrupted. */
   readonly says?: RegExp
-  /** Something is left undone. */
+  /** True if something is left undone. */
   isCutShort?(): boolean
 }
 
@@ -223,7 +223,7 @@ function spools(command: string, done: string): Scene {
   }
 }
 
-/** What the others print. */
+/** The arguments of the other commands, each of which prints something. */
 const LOOKS: Readonly<Record<string, () => readonly string[]>> = {
   check: () => ['check', config],
   config: () => ['config', config],
@@ -268,7 +268,7 @@ describe('a signal', { skip: skipUnless('mkfifo') }, () => {
   })
 
   for (const [name, scene] of Object.entries(CHANGES))
-    it(`ends spoold ${name} within a second, once it has begun to, and it says how far it came`, async () => {
+    it(`ends spoold ${name} within a second, once the command has begun, and it says how far it came`, async () => {
       const made = await scene()
       const { code, tookMs, stderr } = await interrupt(made, 'SIGINT', fullPipe())
       assert.equal(code, 130, stderr)
@@ -294,10 +294,10 @@ describe('a signal', { skip: skipUnless('mkfifo') }, () => {
       let stderr = ''
       child.stderr?.on('data', chunk => (stderr += chunk))
       const exited = new Promise(resolve => child.once('close', resolve))
-      let stdout = await until('it has removed one', () => readNow(reader, 1) || undefined)
+      let stdout = await until('the command has removed a task', () => readNow(reader, 1) || undefined)
       const tookMs = stopwatch(child.pid ?? 0)
       child.kill(signal as Signal)
-      await until('it has ended, and all it printed is read', () => {
+      await until('the command has ended, and all that it printed is read', () => {
         const hasEnded = child.exitCode !== null || child.signalCode !== null
         const more = readNow(reader)
         stdout += more
@@ -319,16 +319,19 @@ describe('a signal', { skip: skipUnless('mkfifo') }, () => {
     it(what, async () => {
       assert.equal((await spoold(['quiet', served, 'off'])).code, 0)
       const { stdout: task } = await spoold(['enqueue', '--spooler', served, 'block=yes'])
-      await until('it runs', () => daemon.journal().includes(basename(task.trim())))
+      await until('the task runs', () => daemon.journal().includes(basename(task.trim())))
       const child = new TestProcess(process.execPath, [BIN, 'cancel', task.trim()])
-      // before it announces that, it has other sockets: who its user is may be asked of a service
+      // before the audit names the task, the command has other sockets: it may ask a service who its user is
       const isAnnounced = () => readQuietly(join(served, '.spoold/audit')).includes(basename(task.trim()))
-      await until('it asks the daemon', () => isAnnounced() && socketsOf(child.pid) > 0)
+      await until('the command asks the daemon', () => isAnnounced() && socketsOf(child.pid) > 0)
       const sinceSent = stopwatch(child.pid)
       const sentAt = performance.now()
       child.child.kill('SIGINT')
       if (count > 1) {
-        await until('it is no echo', () => performance.now() - sentAt > 300)
+        await until(
+          'the second signal cannot pass for an echo of the first',
+          () => performance.now() - sentAt > 300,
+        )
         child.child.kill('SIGINT')
       }
       assert.equal(await child.code(), 130)
@@ -341,17 +344,17 @@ describe('a signal', { skip: skipUnless('mkfifo') }, () => {
     ['that its shell does not pass on', 'trap : HUP;', true],
     ['that it gets itself', 'exec', false],
   ] as const)
-    it(`of a terminal that is closed ends it, too: one ${what}`, { skip: skipUnless('script') }, async () => {
+    it(`ends a command whose terminal closes: one ${what}`, { skip: skipUnless('script') }, async () => {
       const spool = filled()
       const report = join(workspace(), 'report')
       const then = isTold ? `; echo $? > '${report}'` : ''
       const command = `${before} '${process.execPath}' '${BIN}' rm --all '${spool}'${then}`
       const { reader, writer } = pipe()
       const terminal = spawn('script', ['-qec', command, '/dev/null'], { stdio: ['pipe', writer, 'ignore'] })
-      await until('it has removed one', () => readNow(reader, 1) !== '')
+      await until('the command has removed a task', () => readNow(reader, 1) !== '')
       const pids = descendantsOf(terminal.pid ?? 0)
       terminal.kill('SIGKILL')
-      await until('all have ended', () => !pids.some(isAlive))
+      await until('all processes have ended', () => !pids.some(isAlive))
       if (isTold) assert.equal(readFileSync(report, 'utf8'), '129\n')
       const left = leftIn(spool).length
       assert.ok(left > 0 && left < TASKS, String(left))

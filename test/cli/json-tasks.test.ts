@@ -19,14 +19,14 @@ const ROUNDED = {
 }
 
 describe('a number in a JSON task', () => {
-  it('is taken however it is written, when a double holds it', async () => {
+  it('is accepted in any notation when a double holds it', async () => {
     for (const literal of ['0', '-0', '1.50', '1e2', '1E+2', '-12.5e3', '0.001', '0.10000', '1e-7', '5e-324'])
       assert.equal(await numberOf(literal), Number(literal), literal)
     for (const literal of ['9007199254740992', '-9007199254740992', '1e21', '0.30000000000000004'])
       assert.equal(await numberOf(literal), Number(literal), literal)
   })
 
-  it('is taken whatever double it is', async () => {
+  it('is accepted whatever double it is', async () => {
     const double = fc.double({ noDefaultInfinity: true, noNaN: true })
     await fc.assert(
       fc.asyncProperty(double, async value => {

@@ -7,7 +7,7 @@ import { drop, packet } from '../helpers/files.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 const NOW = Math.floor(Date.now() / 1000)
-/** A generated name with the time of its arrival. */
+/** Returns a generated name that says when the task arrived. */
 const arrived = (host: string, secondsAgo: number) => `uwsgi_spoolfile_on_${host}_1_1_1_${NOW - secondsAgo}_0`
 
 async function ls(spool: string, ...args: string[]): Promise<string[]> {
@@ -18,7 +18,7 @@ async function ls(spool: string, ...args: string[]): Promise<string[]> {
 
 const rows = async (spool: string, ...args: string[]) =>
   (await ls(spool, '--json', ...args)).filter(line => line !== '').map(line => JSON.parse(line))
-/** The hosts in the names. */
+/** Returns the hosts in the names that ls lists. */
 const hosts = async (spool: string, ...args: string[]) =>
   (await rows(spool, ...args)).map(({ name }) => /_on_([a-z]+)_/.exec(name)?.[1])
 
@@ -110,13 +110,13 @@ describe('the order of ls', () => {
       assert.deepEqual(await hosts(furnished(), ...args), expected)
     })
 
-  it('none is that of the directory, and whole', async () => {
+  it('--sort none lists all tasks, and as many as --limit allows', async () => {
     const found = await hosts(furnished(), '--sort', 'none')
     assert.deepEqual([...found].sort(), ['dead', 'later', 'old', 'sooner', 'urgent', 'young'])
     assert.equal((await hosts(furnished(), '--sort', 'none', '--limit', '3')).length, 3)
   })
 
-  it('attempts has those first that failed most', async () => {
+  it('--sort attempts lists first what failed most often', async () => {
     const spool = spoolDirectory()
     mkdirSync(join(spool, '.spoold', 'records'), { recursive: true, mode: 0o700 })
     for (const [host, attempts] of [
@@ -160,14 +160,14 @@ describe('the days of --newer-than and --older-than', () => {
 })
 
 describe('the values that ls shows', () => {
-  it('are columns of the table', async () => {
+  it('are columns of the table with --show', async () => {
     const [header = '', ...lines] = await ls(furnished(), '--show', 'kind,to', '--state', 'due')
     assert.match(header, /^STATE +PRIORITY +DUE IN +AGE +BYTES +FAILED +kind +to +NAME +NOTE$/)
     assert.match(lines[0] ?? '', /^due +5 .* report +jim +5\/uwsgi/)
     assert.match(lines[1] ?? '', / mail +joe@example\.org +uwsgi/)
   })
 
-  it('are all of them with --vars', async () => {
+  it('are all pairs of the packet with --vars', async () => {
     const [header = '', first = ''] = await ls(furnished(), '--vars', '--grep', '_on_old_')
     assert.match(header, / VARS +NAME/)
     assert.match(first, / kind=mail to=joe@example\.org n=1 {2}uwsgi/)
@@ -192,7 +192,7 @@ describe('the values that ls shows', () => {
     ])
   })
 
-  it('cannot change a terminal, nor be the prototype of an object', async () => {
+  it('cannot control a terminal, or become the prototype of an object', async () => {
     const spool = spoolDirectory()
     drop(spool, 'a', packet({ to: '\x1b[2J\tx\ny\u202e', ['__proto__']: 'p' }))
     const args = ['--show', 'to,__proto__', '--vars']
@@ -225,14 +225,14 @@ describe('ls --by', () => {
     )
   })
 
-  it('counts by a key that has the name of what every object has', async () => {
+  it('counts by a key whose name every object has, such as constructor', async () => {
     const spool = spoolDirectory()
     drop(spool, 'uwsgi_spoolfile_on_a', packet({ constructor: 'x' }))
     const [row] = await rows(spool, '--by', 'constructor')
     assert.deepEqual([row.count, row.by], [1, { constructor: 'x' }])
   })
 
-  it('counts by several facts, as JSON, in other orders', async () => {
+  it('counts by several facts as JSON, in other orders, too', async () => {
     const spool = furnished()
     const found = await rows(spool, '--by', 'state,kind', '--sort', 'name')
     assert.deepEqual(
@@ -252,7 +252,7 @@ describe('ls --by', () => {
     assert.deepEqual(oldest.by, { priority: '5' })
   })
 
-  it('counts by reason and error: why tasks failed', async () => {
+  it('counts by reason and error, which says why tasks failed', async () => {
     const spool = furnished()
     assert.deepEqual(
       (await rows(spool, '--state', 'dead', '--by', 'reason,error')).map(({ by }) => by),

@@ -14,7 +14,7 @@ const follow = (...args: string[]) => new TestProcess(process.execPath, [BIN, 'l
 const RUNS = /is running \(pid: \d+\)/
 
 describe('spoold logs -f', { concurrency: 2 }, () => {
-  it('goes on through a reload, and ends with the daemon, for 20 at once', async () => {
+  it('goes on through a reload, and ends with the daemon, for 20 followers at once', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({ spool })
     const followers = Array.from({ length: 20 }, () => follow(spool))
@@ -30,7 +30,7 @@ describe('spoold logs -f', { concurrency: 2 }, () => {
     }
   })
 
-  it('says when the daemon has gone without a word', async () => {
+  it('exits with 1, and says so, when the daemon is killed', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({ spool })
     const follower = follow(spool)
@@ -54,17 +54,17 @@ describe('spoold logs -f', { concurrency: 2 }, () => {
     slow.pause()
     slow.write(formatRequest({ id: 1, verb: 'events', args: { follow: true } }))
     for (let i = 0; i < count; i++) drop(spool)
-    await until('all are done', async () => (await spoolSnapshotOf(spool)).totals.done === count)
-    await until('all is logged', () => daemon.output.match(/^printed /gm)?.length === count * lines)
+    await until('all tasks are done', async () => (await spoolSnapshotOf(spool)).totals.done === count)
+    await until('all lines are logged', () => daemon.output.match(/^printed /gm)?.length === count * lines)
     let text = ''
     slow.on('data', chunk => (text += chunk))
     slow.resume()
-    await until('it is behind no more', () => /"missed":[1-9]/.test(text))
+    await until('the slow reader is told what it missed', () => /"missed":[1-9]/.test(text))
     const last = drop(spool)
-    await until('it reads on', () => text.includes(`done with task ${basename(last)}`))
+    await until('the slow reader reads on', () => text.includes(`done with task ${basename(last)}`))
     daemon.child.kill('SIGTERM')
-    await until('it has ended', () => slow.closed)
-    assert.equal(await daemon.code(), 0) // its output is whole
+    await until('the connection has ended', () => slow.closed)
+    assert.equal(await daemon.code(), 0) // then its output is complete
     const replies = text.split('\n').filter(Boolean).map(parseReply)
     const batches = replies.flatMap(reply =>
       reply !== undefined && 'event' in reply ? [reply.event as { lines: unknown[]; missed: number }] : [],

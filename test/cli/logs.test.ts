@@ -21,7 +21,7 @@ describe('spoold logs and quiet', () => {
       ini: { spooler: [spool, other], 'spooler-control': `${view},role=viewer` },
     })
     drop(spool)
-    await until('it failed', () => daemon.output.includes('failed, runs again'))
+    await until('the task has failed', () => daemon.output.includes('failed, runs again'))
     const all = await inProcess(['logs', '--ini', daemon.iniFile])
     assert.deepEqual([all.code, all.stderr], [0, ''])
     assert.equal(all.stdout.match(/is running \(pid: /g)?.length, 1)
@@ -40,9 +40,9 @@ describe('spoold logs and quiet', () => {
       [on.code, on.stdout],
       [0, `${spool}: process ${daemon.pid} is quiet: it starts nothing more\n`],
     )
-    await until('it is quiet', async () => (await snapshotOf(spool)).daemon.isQuiet)
+    await until('the daemon is quiet', async () => (await snapshotOf(spool)).daemon.isQuiet)
     assert.equal((await inProcess(['quiet', other, 'off'])).code, 0)
-    await until('it goes on', async () => !(await snapshotOf(spool)).daemon.isQuiet)
+    await until('the daemon goes on', async () => !(await snapshotOf(spool)).daemon.isQuiet)
     const paused = await inProcess(['pause', '--ini', daemon.iniFile])
     assert.deepEqual([paused.code, paused.stdout.split('\n').length], [0, 3])
     assert.ok(existsSync(join(spool, '.spoold/paused')) && existsSync(join(other, '.spoold/paused')))
@@ -50,7 +50,7 @@ describe('spoold logs and quiet', () => {
     assert.ok(!existsSync(join(spool, '.spoold/paused')) && !existsSync(join(other, '.spoold/paused')))
   })
 
-  it('say where there is no daemon', async () => {
+  it('say which spool has no daemon, and exit with 1', async () => {
     const spool = spoolDirectory()
     const ini = join(dirname(spool), 'app.ini')
     writeFileSync(ini, `[uwsgi]\nspooler = ${spool}\n`)

@@ -16,7 +16,7 @@ async function ls(...args: string[]): Promise<string[]> {
   return stdout.trimEnd().split('\n')
 }
 
-/** Its cells, split where two spaces or more are. */
+/** Returns the cells of a line, split at two spaces or more. */
 const cells = (line = '') => line.trim().split(/ {2,}/)
 
 const nowSeconds = () => Math.floor(Date.now() / 1000)
@@ -44,7 +44,7 @@ describe('spoold ls', () => {
     )
   })
 
-  it('prints one JSON object a line', async () => {
+  it('prints one JSON object per line with --json', async () => {
     const spool = spoolDirectory()
     mkdirSync(join(spool, '3'))
     drop(spool, '3/t', packet({ a: 'b' }), 1_700_000_000)
@@ -77,7 +77,7 @@ describe('spoold ls', () => {
     )
   })
 
-  it('tells what cannot run, and why', async () => {
+  it('lists files that cannot run as incomplete or malformed, and says why', async () => {
     const spool = spoolDirectory()
     drop(spool, 'a-empty', '')
     drop(spool, 'b-short', Buffer.from([17, 9, 0, 0, 1, 0]))
@@ -97,7 +97,7 @@ describe('spoold ls', () => {
     for (const { detail } of found) assert.ok(detail.length > 0)
   })
 
-  it('knows what runs, though it takes no lock', async () => {
+  it('lists a running task as running', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({
       spool,
@@ -108,14 +108,14 @@ describe('spoold ls', () => {
       }`,
     })
     drop(spool, 'runs', packet({ wait: '1' }))
-    await until('it runs', () => daemon.journal().includes('runs'))
+    await until('the task runs', () => daemon.journal().includes('runs'))
     const [line = ''] = await ls('--json', spool)
     assert.equal(JSON.parse(line).state, 'running')
     for (const pid of daemon.workers()) process.kill(pid, 'SIGUSR2')
-    await until('it is done', () => leftIn(spool).length === 0)
+    await until('the task is done', () => leftIn(spool).length === 0)
   })
 
-  it('names files whose names are no text: escaped for people, as base64 for programs', async () => {
+  it('prints names that are not UTF-8 escaped for people, and as base64 in JSON', async () => {
     const spool = spoolDirectory()
     const name = Buffer.from([0x7a, 0xff, 0x0a, 0x1b])
     renameSync(drop(spool, 'z'), Buffer.concat([Buffer.from(`${spool}/`), name]))
@@ -152,7 +152,7 @@ describe('spoold ls', () => {
     )
   })
 
-  it('shows only the header of an empty spool, and nothing of it as JSON', async () => {
+  it('prints only the header for an empty spool, and nothing as JSON', async () => {
     const spool = spoolDirectory()
     mkdirSync(join(spool, '.spoold'))
     writeFileSync(join(spool, '.spoold', 'ours'), '')
@@ -160,7 +160,7 @@ describe('spoold ls', () => {
     assert.deepEqual(await ls('--json', spool), [''])
   })
 
-  it('touches nothing', async () => {
+  it('does not count as a run of the tasks that it lists', async () => {
     const spool = spoolDirectory()
     const path = drop(spool, 'a')
     utimesSync(path, 1_700_000_000, 1_700_000_001) // never read: what marks the start of a run
@@ -171,11 +171,11 @@ describe('spoold ls', () => {
       spool,
       handler: `export default (env, task) => { JOURNAL(task.name + task.attempt); return task.SPOOL_OK }`,
     })
-    await until('it has run', () => daemon.journal().length > 0)
+    await until('the task has run', () => daemon.journal().length > 0)
     assert.deepEqual(daemon.journal(), ['a1'])
   })
 
-  it('ends quietly when its reader has seen enough', async () => {
+  it('ends quietly when its reader closes the pipe early', async () => {
     const spool = spoolDirectory()
     for (let i = 0; i < 3000; i++) writeFileSync(join(spool, `task-${i}-${'x'.repeat(100)}`), packet({}))
     const child = spawn(process.execPath, [BIN, 'ls', '--json', spool], { timeout: 20_000 * patience() })

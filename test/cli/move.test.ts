@@ -34,7 +34,10 @@ for (const [where, base, skip] of [
       const path = drop(from, `5/${NAME}`, packet({ to: 'joe' }, body))
       const waiting = drop(from, NAME, packet({}), IN_A_YEAR)
       chmodSync(path, 0o660)
-      await until('it waits', async () => (await stateOf(from, `5/${NAME}`)) === 'retrying')
+      await until(
+        'the task waits for its retry',
+        async () => (await stateOf(from, `5/${NAME}`)) === 'retrying',
+      )
       const [before, bytes, record] = [statSync(path), readFileSync(path), recordOf(from, `5/${NAME}`)]
       assert.equal((await inProcess(['move', '--to', to, path, waiting])).code, 0)
       assert.deepEqual(leftIn(from), [])
@@ -53,7 +56,7 @@ for (const [where, base, skip] of [
       assert.equal(daemon.journal().length, 0)
     })
 
-    it('takes the longest of names', async () => {
+    it('moves a task with a name of 255 characters', async () => {
       const [from, to] = [spoolDirectory(), spoolDirectory(base)]
       const name = 'x'.repeat(255)
       const { code, stderr } = await inProcess(['move', '--to', to, drop(from, name)])
@@ -62,7 +65,7 @@ for (const [where, base, skip] of [
       assert.match(leftIn(to).join(), base === undefined ? /^x{255}$/ : /^uwsgi_spoolfile_on_[^,]*$/)
     })
 
-    it('keeps what is held held, and runs what is due there at once', async () => {
+    it('keeps a held task held, and a due task runs at once in the other spool', async () => {
       const [from, to] = [spoolDirectory(), spoolDirectory(base)]
       const daemon = await startDaemon({ spool: to })
       const held = drop(from, 'uwsgi_spoolfile_on_held')
@@ -71,14 +74,14 @@ for (const [where, base, skip] of [
       const { code, stdout } = await inProcess(['move', '--all', '--to', to, from])
       assert.equal(code, 0)
       assert.ok(stdout.includes(`moved ${held} to ${to}/uwsgi_spoolfile_on_held\n`))
-      await until('one has run', () => daemon.journal().length === 1)
+      await until('the due task has run', () => daemon.journal().length === 1)
       assert.deepEqual(leftIn(from), [])
       assert.equal(await stateOf(to, 'uwsgi_spoolfile_on_held'), 'held')
       await inProcess(['release', join(to, 'uwsgi_spoolfile_on_held')])
-      await until('both have run', () => daemon.journal().length === 2)
+      await until('the released task has run, too', () => daemon.journal().length === 2)
     })
 
-    it('gives a fresh name to what is there already', async () => {
+    it('gives a fresh name to a task whose name is taken in the other spool', async () => {
       const [from, to] = [spoolDirectory(), spoolDirectory(base)]
       const [mine, theirs] = [packet({ whose: 'mine' }), packet({ whose: 'theirs' })]
       drop(from, 'nightly', mine)
@@ -102,17 +105,17 @@ for (const [where, base, skip] of [
         }`,
       })
       const path = drop(from, NAME)
-      await until('it runs', () => daemon.journal().length === 1)
+      await until('the task runs', () => daemon.journal().length === 1)
       const { code, stderr } = await inProcess(['move', '--all', '--to', to, from])
       assert.deepEqual([code, stderr], [1, `spoold: ${path} is running; it was left alone\n`])
       assert.deepEqual([leftIn(from), leftIn(to)], [[NAME], []])
       for (const pid of daemon.workers()) process.kill(pid, 'SIGUSR2')
-      await until('it is done', () => leftIn(from).length === 0)
+      await until('the task is done', () => leftIn(from).length === 0)
     })
   })
 
 describe('spoold move', () => {
-  it('to where it is, of a dead letter, or of a part of a spool is refused', async () => {
+  it('refuses to move a task to its own spool, a dead letter, or a part of a spool', async () => {
     const spool = spoolDirectory()
     const path = drop(spool, NAME)
     assert.match((await inProcess(['move', '--to', spool, path])).stderr, /x: it is there already\n$/)
@@ -128,7 +131,7 @@ describe('spoold move', () => {
     assert.match(part.stderr, /5 is a part of the spool .*: name that, with --priority 5/)
   })
 
-  it('into what is hardly meant as a spool is refused without --create', async () => {
+  it('refuses a directory that is missing or hardly meant as a spool, unless --create is given', async () => {
     const home = workspace()
     const [missing, sources, empty, used, uwsgis] = ['missing', 'sources', 'empty', 'used', 'uwsgis'].map(
       name => join(home, name),

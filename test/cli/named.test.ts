@@ -37,7 +37,7 @@ describe('named tasks on the command line', () => {
     assert.deepEqual([other.task.id, other.task.args], ['other', null])
   })
 
-  it('are selected by --task, which other names do not match', async () => {
+  it('are selected by --task, which matches their whole name alone', async () => {
     const { spooler } = await withTasks()
     assert.equal((await spoold(['rm', '--task', 'send', spooler])).stdout, '')
     const removed = await spoold(['rm', '--task', 'send-mail', spooler])

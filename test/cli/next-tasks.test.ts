@@ -13,7 +13,7 @@ import { spoolDirectory } from '../helpers/workspace.js'
 
 const FROM_DAEMON = /as its daemons? will start them \(pids? ([0-9, ]+)\)/
 
-/** Names that sort in another order than they arrived in, so that a listing shows which order it is in. */
+/** Returns names that sort in another order than the tasks arrived in, so that a listing shows which order it is in. */
 const nameOf = (n: number) => `uwsgi_spoolfile_on_h_1_${n}_1_${1_700_000_000 - n}_1`
 const numbers = (stdout: string) =>
   [...stdout.matchAll(/_on_h_1_([0-9]+)_/g)].map(([, number]) => Number(number))
@@ -24,7 +24,7 @@ const ls = async (spool: string, ...args: string[]) => {
   return { shown: numbers(stdout), pids: FROM_DAEMON.exec(stderr)?.[1], stdout, stderr }
 }
 
-/** A daemon that goes by name, and has not finished its first task. */
+/** Starts a daemon that orders tasks by name, and whose first task does not end. */
 async function busyDaemon(spool: string, setup: Partial<DaemonSetup> = {}) {
   const { ini, ...rest } = setup
   const daemon = await startDaemon({
@@ -44,7 +44,7 @@ function spoolOf(...present: readonly number[]): string {
 }
 
 describe('ls --limit beside a daemon', () => {
-  it('has what runs, and then what the daemon starts next, in its own order', async () => {
+  it('lists what runs, and then what the daemon starts next, in the order of the daemon', async () => {
     const spool = spoolOf(1, 2, 3, 4, 5)
     assert.deepEqual((await ls(spool, '--limit', '3')).shown, [5, 4, 3], 'as they arrived')
     const daemon = await busyDaemon(spool)
@@ -55,7 +55,7 @@ describe('ls --limit beside a daemon', () => {
     assert.deepEqual([json.shown, json.stderr], [[1, 2, 3], ''])
   })
 
-  it('reads the files: those that are gone, wait or do not pass a filter are left out', async () => {
+  it('reads the files, and leaves out tasks that are gone, wait or do not pass a filter', async () => {
     const spool = spoolOf(1, 2, 3, 4, 5, 6, 7, 8)
     await busyDaemon(spool, { ini: { 'spooler-watch': 'off', 'spooler-frequency': 3600 } })
     rmSync(join(spool, nameOf(2)))
@@ -66,7 +66,7 @@ describe('ls --limit beside a daemon', () => {
     assert.deepEqual((await ls(spool, '--limit', '2', '--name', '*_1_[67]_1_*')).shown, [6, 7])
   })
 
-  it('lists the directory where the daemon knows fewer, and in every other order', async () => {
+  it('lists the directory when the daemon knows too few tasks, and for every other order', async () => {
     const spool = spoolOf(1, 2, 3)
     drop(spool, nameOf(9), packet({ n: '9' }), 4_000_000_000)
     await busyDaemon(spool)
@@ -92,7 +92,7 @@ describe('ls --limit beside a daemon', () => {
     }
   })
 
-  it('lists the directory where a daemon is dead, does not answer, or cannot say', async () => {
+  it('lists the directory when the daemon does not answer or is dead', async () => {
     const spool = spoolOf(1, 2, 3)
     const daemon = await busyDaemon(spool)
     daemon.child.kill('SIGSTOP')
@@ -104,7 +104,7 @@ describe('ls --limit beside a daemon', () => {
     assert.deepEqual([dead.shown, dead.stderr], [[3, 2], ''])
   })
 
-  it('takes turns between two daemons, and has no task twice', async () => {
+  it('takes turns between two daemons, and lists no task twice', async () => {
     const spool = spoolOf(1, 2, 3, 4, 5, 6)
     const first = await busyDaemon(spool)
     const second = await startDaemon({
@@ -112,7 +112,7 @@ describe('ls --limit beside a daemon', () => {
       handler: 'export default () => new Promise(() => {})',
       ini: { 'spooler-ordered': true, 'worker-reload-mercy': 1 },
     })
-    await until('both run a task', async () => {
+    await until('both daemons run a task', async () => {
       const { stdout } = await ls(spool, '--state', 'running')
       return stdout.split('running').length === 3
     })
@@ -121,7 +121,7 @@ describe('ls --limit beside a daemon', () => {
     assert.deepEqual(shown, [1, 2, 3, 4, 5])
   })
 
-  it('believes no answer that names other files', async () => {
+  it('lists the directory when an answer names files outside the spool, or no file at all', async () => {
     const spool = spoolOf(1, 2, 3)
     const secret = join(dirname(spool), 'secret')
     writeFileSync(secret, packet({ secret: 'zq-31' }))
@@ -149,7 +149,7 @@ describe('ls --limit beside a daemon', () => {
 })
 
 describe('the verb later', () => {
-  it('names those that wait for their time, the next one to come due first', async () => {
+  it('names the tasks that wait for their time, the next one to come due first', async () => {
     const spool = spoolOf(1, 2)
     const seconds = Math.ceil(Date.now() / 1000)
     for (const [name, at] of [
@@ -161,7 +161,7 @@ describe('the verb later', () => {
     await busyDaemon(spool)
     const askFor = async (args: object) =>
       ((await askDaemon(controlOf(spool), 'later', { spool, ...args })) as { tasks: unknown[] }).tasks
-    const known = await until('it has looked at all', async () => {
+    const known = await until('the daemon has looked at all tasks', async () => {
       const tasks = await askFor({})
       return tasks.length === 3 && tasks
     })
@@ -172,14 +172,14 @@ describe('the verb later', () => {
 })
 
 describe('the verb next', () => {
-  it('names bytes as they are, and knows only the spools of the daemon', async () => {
+  it('names files byte for byte, and refuses a spool that the daemon does not have', async () => {
     const spool = spoolOf(1)
     drop(spool, '2', packet({ n: '2' }))
     mkdirSync(join(spool, '5'))
     const bytes = Buffer.concat([Buffer.from(`${spool}/5/uwsgi_spoolfile_on_`), Buffer.from([0xe9])])
     writeFileSync(bytes, packet({ n: '3' }))
     await busyDaemon(spool)
-    const answer = await until('it knows all', async () => {
+    const answer = await until('the daemon knows all tasks', async () => {
       const { tasks } = (await askDaemon(controlOf(spool), 'next', { spool })) as { tasks: unknown[] }
       return tasks.length === 3 ? tasks : undefined
     })

@@ -15,19 +15,19 @@ import {
 } from '../helpers/output-readers.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
-/** They only print. */
+/** Commands that only print. */
 const LOOKS: readonly Case[] = [
   { name: 'ls --json', on: filled, args: spool => ['ls', '--json', spool] },
   { name: 'rm --dry-run', on: filled, args: spool => ['rm', '--all', '--dry-run', spool], left: ROWS },
 ]
 
-/** Their exit code is their answer. */
+/** Commands whose exit code is their answer. */
 const JUDGES: readonly Case[] = [
   { name: 'check', on: wordy, rows: MANY, args: ini => ['check', ini], code: 1, extra: 3 },
   { name: 'doctor', on: wordy, rows: MANY, args: ini => ['doctor', ini], code: 1 },
 ]
 
-/** They change something, and tell of it. */
+/** Commands that change something, and print what they did. */
 const CHANGES: readonly Case[] = [
   { name: 'hold', on: filled, args: spool => ['hold', '--all', spool], left: ROWS },
   { name: 'release', on: held, args: spool => ['release', '--all', spool], left: ROWS },

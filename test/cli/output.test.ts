@@ -30,14 +30,14 @@ describe('a reader that leaves', () => {
   changesNoAnswer(FSCK)
   keepsNoWorkUndone(RM)
 
-  it('leaves an exit code of its own as it is', async () => {
+  it('does not change the exit code of a command that failed', async () => {
     const spool = filled()
     const { code } = await piped(['rm', '--all', `${spool}/no-such-task`, spool], LEAVER)
     assert.equal(code, 1)
     assert.deepEqual(leftIn(spool), [])
   })
 
-  it('ends spoold --help with 0', async () => {
+  it('lets spoold --help exit with 0', async () => {
     const { code } = await piped(['--help'], 'exec <&-; sleep 1')
     assert.equal(code, 0)
   })
@@ -58,17 +58,17 @@ describe('a full disk behind standard output', {
     }
   }
 
-  it('is an error of a command that prints', () => {
+  it('makes a command that only prints exit with 74', () => {
     const { code, stderr } = intoFull(['ls', filled()])
     assert.equal(code, 74)
     assert.match(stderr, /^spoold: \[OUTPUT_FAILED\] standard output cannot be written: ENOSPC[^\n]*\n$/)
   })
 
-  it('is an error of --help', () => {
+  it('makes --help exit with 74', () => {
     assert.equal(intoFull(['--help']).code, 74)
   })
 
-  it('does not keep a command from what it changes, and is reported', () => {
+  it('is reported by a command that changes tasks, which goes on and exits with 74', () => {
     const spool = filled()
     const { code, stderr } = intoFull(['rm', '--all', spool])
     assert.equal(code, 74)

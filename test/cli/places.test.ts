@@ -22,8 +22,8 @@ async function run(...args: string[]) {
   return { code, stdout, stderr, all: stdout + stderr }
 }
 
-describe('which spools', () => {
-  it('counts each once, by whatever path and however often it is named', async () => {
+describe('the spools that a command line names', () => {
+  it('are counted once each, by whatever path and however often they are named', async () => {
     const home = workspace()
     const spool = join(home, 'q')
     mkdirSync(join(spool, '.spoold/dead'), { recursive: true, mode: 0o700 })
@@ -53,7 +53,7 @@ describe('which spools', () => {
     assert.equal(both.stdout.trimEnd().split('\n').length, 1, 'a task that is named twice is changed once')
   })
 
-  it('reads an ini in one way: what else is wrong in it is one line on standard error', async () => {
+  it('are read from an ini in one way: another error in it is one line on standard error', async () => {
     const spool = spoolDirectory()
     const ini = iniOf([spool], 'spooler-harakiri = soon\n')
     const { path } = await enqueue({ to: 'joe' }, { spooler: spool, at: LATER, id: 'order-7' })
@@ -81,7 +81,7 @@ describe('which spools', () => {
     }
   })
 
-  it('goes on behind one that is not there, or away, and ends with the worst of the codes', async () => {
+  it('are all visited, even if one is missing or unreachable, and the worst exit code counts', async () => {
     const spool = spoolDirectory()
     mkdirSync(join(spool, '.spoold/dead'), { recursive: true, mode: 0o700 })
     drop(spool, '.spoold/dead/died')
@@ -129,12 +129,12 @@ describe('which spools', () => {
   })
 })
 
-describe('which task', { skip: skipUnless('redis-server') }, () => {
+describe('the task that a command line names', { skip: skipUnless('redis-server') }, () => {
   let redis: TestRedis
   if (skipUnless('redis-server') === false) redis = startRedis()
   before(() => redis.ready())
 
-  /** A task in each state. @returns their names and ids, and words for what nobody knows any more, or never did */
+  /** Stores a task that waits, a cancelled one and a removed one. @returns their ids, paths and names */
   async function filled(spool: string, mark: string) {
     const add = async (state: string) => {
       const id = `${state}-${mark}`
@@ -187,7 +187,7 @@ describe('which task', { skip: skipUnless('redis-server') }, () => {
     }
   })
 
-  it('may be known by an id of any characters', async () => {
+  it('may be named by an id of any characters', async () => {
     const ids = ['Rechnung für Müller', '請求書-17', 'invoice/17', '../17', 'a?b=c', 'x'.repeat(300), '5/17']
     for (const spool of [spoolDirectory(), redis.address('ids')]) {
       const ini = iniOf([spoolDirectory(), spool])
@@ -206,7 +206,7 @@ describe('which task', { skip: skipUnless('redis-server') }, () => {
     }
   })
 
-  it('leads into no other directory than a spool and its priorities', async () => {
+  it('is never outside of a spool and its priority directories', async () => {
     const home = workspace()
     const spool = join(home, 'sp')
     for (const each of ['sp/.spoold/records', 'sp/5', 'sp/other'])

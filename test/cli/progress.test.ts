@@ -14,7 +14,7 @@ import { BIN, spoolDirectory, workspace } from '../helpers/workspace.js'
 const CLEAR = '\r\x1b[K'
 const TASKS = 300
 
-/** What a terminal is sent, and what standard output. */
+/** Returns an output to a terminal, and the list of what the terminal and standard output are sent. */
 function terminal(isPrintedToTerminal = false) {
   const written: string[] = []
   const output = new Output({
@@ -27,7 +27,7 @@ function terminal(isPrintedToTerminal = false) {
 }
 
 describe('progress', () => {
-  it('is shown after two seconds, five times per second, with rate and rest', () => {
+  it('is shown after two seconds, five times per second, with the rate and the time left', () => {
     const shown: string[] = []
     let now = 1000
     const output = { isWatched: true, status: (text: string) => void shown.push(text) }
@@ -39,7 +39,7 @@ describe('progress', () => {
     assert.match(shown.at(-1) ?? '', /^3801 tasks, 1000 per second, 38 %, 6 s left$/)
   })
 
-  it('says nothing of the rest if nobody knows it, and nothing at all without a terminal, or when it shall be quiet', () => {
+  it('omits the time left if the total is unknown, and is silent without a terminal or if unwanted', () => {
     const shown: string[] = []
     let now = 0
     for (const [isWatched, isWanted] of [
@@ -74,7 +74,7 @@ describe('progress', () => {
     ])
   })
 
-  it('gives way to lines that run past on the same terminal', () => {
+  it('gives way to results that are printed on the same terminal', () => {
     const { output, written } = terminal(true)
     output.status('1')
     output.line('result')
@@ -88,11 +88,11 @@ interface Case {
   args(spool: string): string[]
   readonly isForDead?: true
   readonly unit: string
-  /** How far the clock is from one look to the next. */
+  /** How far the clock advances from one reading to the next. */
   readonly stepMs?: number
 }
 
-/** A file of five batches. */
+/** Returns the path of a file with five batches of tasks. */
 function manyTasks(): string {
   const file = join(workspace(), 'tasks.jsonl')
   writeFileSync(file, '{"a":1}\n'.repeat(5000))
@@ -138,7 +138,7 @@ describe('a command that takes long', () => {
         assert.ok(stderr.endsWith(CLEAR), stderr)
       })
 
-  it('shows it on a real terminal, and keeps it out of a file', { skip: skipUnless('script') }, async () => {
+  it('shows progress on a real terminal, but not in a file', { skip: skipUnless('script') }, async () => {
     const spool = spoolDirectory()
     const directory = workspace()
     const paths = join(directory, 'paths')
@@ -165,8 +165,8 @@ describe('a command that takes long', () => {
   })
 })
 
-describe('a drain', () => {
-  it('gives way to the log, and goes on when that is silent', () => {
+describe('the progress of a drain', () => {
+  it('gives way to the log, and is shown again when the log is silent', () => {
     const { output, written } = terminal(true)
     let now = 0
     const progress = new DrainProgress(output, () => now)
@@ -185,7 +185,7 @@ describe('a drain', () => {
     ])
   })
 
-  it('shows its progress on a terminal, and not in a pipe or a log', {
+  it('is shown on a terminal, and not in a pipe or a log', {
     skip: skipUnless('script'),
   }, async () => {
     const spool = spoolDirectory()
@@ -205,7 +205,7 @@ describe('a drain', () => {
     assert.equal(await watched.code(), 0)
     const shown = watched.output.split(CLEAR).filter(line => line !== '')
     assert.ok(shown.length > 1, JSON.stringify(watched.output))
-    for (const line of shown.filter(each => !each.startsWith('30 tasks'))) // of the last one nothing is left
+    for (const line of shown.filter(each => !each.startsWith('30 tasks'))) // the last line has no time left
       assert.match(line, /^\d+ tasks, [\d.]+ per second, \d+ %, \d+ s left$/)
     assert.ok(watched.output.endsWith(CLEAR))
     const lines = readFileSync(log, 'utf8')

@@ -11,7 +11,7 @@ import { BIN, spoolDirectory, workspace } from '../helpers/workspace.js'
 
 const [OWNER, MEMBER] = [65_533, 65_534]
 
-/** A spool of one user, whose group may look into it; with a task and a dead letter, and the `.spoold` of that user. */
+/** Makes a spool of OWNER that its group may look into, with two tasks, a dead letter, and a `.spoold` for OWNER alone. */
 function groupSpool(mode: number): string {
   const spool = spoolDirectory()
   for (const below of ['.spoold', '.spoold/dead', '.spoold/locks', '7']) mkdirSync(join(spool, below))
@@ -41,7 +41,7 @@ function asMember(...args: string[]) {
 const ONE_SENTENCE = /^(?:spoold: [^\n]+\n)+$/
 
 describe('a member of the group of a spool', { skip: skipUnless('root') }, () => {
-  it('sees its tasks, and learns what it may not see, and that this is not all of it', () => {
+  it('sees the tasks, and is told what it may not see, and by exit code 1 that the list is not whole', () => {
     const spool = groupSpool(0o750)
     const { code, stdout, stderr } = asMember('ls', '--json', spool)
     const names = stdout
@@ -55,7 +55,7 @@ describe('a member of the group of a spool', { skip: skipUnless('root') }, () =>
     assert.deepEqual([living.code, living.stderr], [0, ''])
   })
 
-  it('learns that it may not see what is paused, not that all tasks are', () => {
+  it('is told that what is paused is unknown, not that all tasks are paused', () => {
     const spool = groupSpool(0o750)
     const { stdout } = asMember('status', spool)
     assert.match(stdout, /^ {2}paused {6}unknown: only its user and root may enter \.spoold$/m)
@@ -63,7 +63,7 @@ describe('a member of the group of a spool', { skip: skipUnless('root') }, () =>
     assert.equal(JSON.parse(asMember('status', '--json', spool).stdout).spools[0].paused, null)
   })
 
-  it('learns in one sentence what it may not change', () => {
+  it('is told in one sentence what it may not change', () => {
     const spool = groupSpool(0o750)
     for (const args of [
       ['rm', '--all'],
@@ -79,7 +79,7 @@ describe('a member of the group of a spool', { skip: skipUnless('root') }, () =>
     assert.deepEqual(leftIn(spool), ['7/b', 'a'])
   })
 
-  it('learns of each task that it may not read, and that it was not changed', () => {
+  it('is told of each task that it may not read that this task was left alone', () => {
     const spool = groupSpool(0o750)
     rmSync(join(spool, '.spoold'), { recursive: true })
     for (const name of ['a', '7/b']) chmodSync(join(spool, name), 0o600)
@@ -101,7 +101,7 @@ describe('a member of the group of a spool', { skip: skipUnless('root') }, () =>
     assert.deepEqual([named.code, named.stderr], [0, 'spoold: no task fits\n'])
   })
 
-  it('learns from the daemon what to do about a task that it may not open', () => {
+  it('is told by the daemon what to do about a task that it may not open', () => {
     const spool = spoolDirectory()
     chmodSync(drop(spool, 'a'), 0o600)
     chownSync(spool, MEMBER, MEMBER)
@@ -111,7 +111,7 @@ describe('a member of the group of a spool', { skip: skipUnless('root') }, () =>
     assert.equal(code, 3)
   })
 
-  it('learns of each priority that it may not list', () => {
+  it('is told which priority directories it may not list', () => {
     const spool = groupSpool(0o750)
     chmodSync(join(spool, '7'), 0o700)
     const { code, stdout, stderr } = asMember('ls', '--state', 'due', '--json', spool)
@@ -122,7 +122,7 @@ describe('a member of the group of a spool', { skip: skipUnless('root') }, () =>
 })
 
 describe('a read-only file system', { skip: skipUnless('root', 'mount') }, () => {
-  it('is one sentence of each command, and no task is lost', async () => {
+  it('is reported in one sentence by each command, and no task is lost', async () => {
     const disk = smallDisk('size=1m')
     const spool = join(disk, 'spool')
     mkdirSync(spool, { mode: 0o750 })
@@ -144,7 +144,7 @@ describe('a read-only file system', { skip: skipUnless('root', 'mount') }, () =>
   })
 })
 
-describe('an odd place to start from', () => {
+describe('the environment in which a command starts', () => {
   const inShell = (script: string) =>
     spawnSync(
       'sh',
@@ -155,7 +155,7 @@ describe('an odd place to start from', () => {
       },
     )
 
-  it('learns of a current directory that is gone', () => {
+  it('is refused when its current directory is gone', () => {
     const { status, stderr } = inShell('mkdir gone; cd gone; rmdir ../gone')
     assert.match(
       stderr,
@@ -164,7 +164,7 @@ describe('an odd place to start from', () => {
     assert.equal(status, 1)
   })
 
-  it('is no obstacle: a umask that takes rights from the owner', () => {
+  it('may have a umask that takes rights from the owner', () => {
     const { status, stdout } = inShell('umask 0777')
     assert.equal(status, 0)
     assert.equal(statSync(stdout.trim()).mode & 0o777, 0o600)
@@ -173,7 +173,7 @@ describe('an odd place to start from', () => {
 })
 
 describe('a spool in a file system that makes no directories', () => {
-  it('is refused as that: the directory above it is there', async () => {
+  it('is refused because it cannot be made, not because the directory above it is missing', async () => {
     const { code, stderr } = await spoold(['enqueue', '--spooler', '/proc/spool', 'a=b'])
     assert.equal(code, 1)
     assert.match(stderr, /\/proc\/spool cannot be used: it cannot be made \(ENOENT: .*mkdir/)

@@ -17,7 +17,7 @@ const INI = file(
   `[uwsgi]\nspooler = ${place}\nspooler-processes = 4\nspooler-cheaper = 1\nspooler-cheaper-overload = 1\n`,
   'ini',
 )
-/** Three at once, of ten seconds each, and one more half a minute later. */
+/** Three tasks at once, of ten seconds each, and one more half a minute later. */
 const LOAD = file('due,ran\n1.5,10\n1.5,10 # a comment\n\n1.5,10\n31.5,0.5\n')
 
 async function scaling(...args: string[]): Promise<string[]> {
@@ -57,20 +57,20 @@ describe('spoold scaling', () => {
     )
   })
 
-  it('has a second for a load that takes none', async () => {
+  it('prints one second for a load that takes less than a second', async () => {
     const lines = await scaling(INI, '--load', file('0,0.2\n'), '--algorithms', 'spare')
     assert.match(lines[1] ?? '', /^spare +1-1 +1 /)
     assert.match(lines.at(-1) ?? '', /^ +0 1 s$/)
   })
 
-  it('prints an object per algorithm as JSON', async () => {
+  it('prints one object per algorithm as JSON', async () => {
     const [line = ''] = await scaling(INI, '--load', LOAD, '--algorithms', 'fixed', '--json')
     const { algorithm, tasks, left, p95Ms, doneMs, seconds } = JSON.parse(line)
     assert.deepEqual([algorithm, tasks, left, p95Ms, doneMs], ['fixed', 4, 0, 0, 31_000])
     assert.deepEqual(seconds[1], { workers: 4, backlog: 0, busyness: 75, waitMs: 0 })
   })
 
-  it('reads the tasks that ended from the JSON log of a daemon, of one spool if told', async () => {
+  it('reads the ended tasks from the JSON log of a daemon, with --spool those of one spool', async () => {
     const ended = (at: string, spool: string, more: object) =>
       JSON.stringify({ time: at, event: 'task-ended', spool, outcome: 'ok', ...more })
     const log = file(
@@ -91,8 +91,8 @@ describe('spoold scaling', () => {
     assert.deepEqual(await tasksOf('--spool', place), [2, 5000])
   })
 
-  it('begins with as many as a daemon does: cheaper-initial, within the limits', async () => {
-    const many = file('0,10\n'.repeat(9)) // each has one, and none may go
+  it('begins with as many workers as a daemon: spooler-cheaper-initial, within the limits', async () => {
+    const many = file('0,10\n'.repeat(9)) // each worker has a task, so none may go
     const withFirst = async (...set: string[]) => {
       const lines = await scaling(INI, '--load', many, '--algorithms', 'manual', '--csv', ...set)
       return lines[1]?.split(',')[2]
@@ -103,13 +103,13 @@ describe('spoold scaling', () => {
     assert.equal(await withFirst('--set', 'spooler-cheaper=2', '--set', 'spooler-cheaper-initial=1'), '2')
   })
 
-  it('refuses what no daemon would start with', async () => {
+  it('refuses a configuration that no daemon would start with', async () => {
     const { code, stderr } = await inProcess(['scaling', INI, '--load', LOAD, '--set', 'spooler-cheaper=4'])
     assert.equal(code, 1)
     assert.match(stderr, /invalid cheaper value: must be lower than processes; expected less than 4, got 4/)
   })
 
-  it('lets a module of the user decide, and says what is wrong with it', async () => {
+  it('lets a module of the user decide, and prints once the error that it throws', async () => {
     const good = file('export default () => ({ target: 3, state: 0, reason: "three" })', 'mjs')
     const lines = await scaling(INI, '--load', LOAD, '--algorithms', good, '--csv')
     assert.ok(lines.some(line => line.startsWith(`${good},2,3,`)))
@@ -119,7 +119,7 @@ describe('spoold scaling', () => {
     assert.equal(stderr.split('no idea').length, 2)
   })
 
-  it('says which tasks it cannot give to anybody', async () => {
+  it('counts the tasks that no worker has begun when the simulation ends', async () => {
     const csv = file('0,60\n0,60\n')
     const [, line = ''] = await scaling(
       INI,
@@ -151,7 +151,7 @@ describe('spoold scaling', () => {
     it(`refuses ${JSON.stringify(text)}`, async () =>
       assert.match(await refused('--load', file(text)), message))
 
-  it('refuses what is no load, no pattern, no algorithm, no spool and no time', async () => {
+  it('refuses a load, pattern, algorithm, spool, time or number of processors that it cannot use', async () => {
     assert.match(await refused(), /USAGE.*expected one of --load FILE, --from-log FILE and --pattern NAME/)
     assert.match(await refused('--load', LOAD, '--pattern', 'idle'), /USAGE.*expected one of/)
     assert.match(

@@ -60,7 +60,7 @@ describe('the filters', () => {
       assert.deepEqual([...(await listed(furnished(), '--by-name', ...filters)).keys()], expected)
     })
 
-  it('of a command count for files too, and --all is not needed with them', async () => {
+  it('apply to files that a command names, too, and make --all unnecessary', async () => {
     const spool = furnished()
     const paths = ['old', 'young'].map(name => join(spool, name))
     const { stdout } = await inProcess(['rm', '--key', 'n=1', ...paths])
@@ -70,7 +70,7 @@ describe('the filters', () => {
     assert.equal((await inProcess(['rm', '--state', 'malformed', spool])).stdout, `removed ${spool}/text\n`)
   })
 
-  it('paths may be relative, also to the spool itself', async () => {
+  it('work with relative paths, also from within the spool itself', async () => {
     const spool = furnished()
     assert.equal(
       (await spoold(['rm', 'old', './young'], { cwd: spool })).stdout,
@@ -83,7 +83,7 @@ describe('the filters', () => {
 })
 
 describe('ls and show', () => {
-  it('write nothing', async () => {
+  it('change no task file', async () => {
     const spool = furnished()
     const path = join(spool, 'old')
     const before = statSync(path).ctimeMs
@@ -96,7 +96,7 @@ describe('ls and show', () => {
 describe('a spool of another user', { skip: skipUnless('root') }, () => {
   const USER = 54_321
 
-  it('is changed by root as that user: its daemon can use what was made', async () => {
+  it('is changed by root as that user, so that the daemon of that user can use what was made', async () => {
     const spool = spoolDirectory()
     const path = drop(spool, 'a')
     drop(spool, 'b')
@@ -107,14 +107,14 @@ describe('a spool of another user', { skip: skipUnless('root') }, () => {
       const { uid, gid } = lstatSync(join(spool, made))
       assert.deepEqual([uid, gid], [USER, USER], made)
     }
-    const theirs = await spoold(['hold', join(spool, 'b')]) // root's own, 0600: that user may not
+    const theirs = await spoold(['hold', join(spool, 'b')]) // a file of root with mode 0600, which that user may not open
     assert.equal(theirs.code, 1)
     assert.match(theirs.stderr, new RegExp(`/b: uid ${USER} cannot open it: EACCES`))
   })
 })
 
 describe('a spool whose tasks are claimed by leases', () => {
-  it('what runs is known and left alone, and what was held is not run', async () => {
+  it('shows a running task as running, refuses to remove it, and does not run a held task', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({
       spool,
@@ -126,18 +126,18 @@ describe('a spool whose tasks are claimed by leases', () => {
       ini: { 'spooler-lock': 'lockfile' },
     })
     const path = drop(spool, 'runs', packet({ wait: '1' }))
-    await until('it runs', () => daemon.journal().length === 1)
+    await until('the task runs', () => daemon.journal().length === 1)
     assert.equal(await stateOf(spool, 'runs'), 'running')
     const { code, stderr } = await inProcess(['rm', path])
     assert.deepEqual([code, stderr], [1, `spoold: ${path} is running; it was left alone\n`])
     const held = drop(spool, 'held')
     assert.equal((await inProcess(['hold', held])).code, 0)
     for (const pid of daemon.workers()) process.kill(pid, 'SIGUSR2')
-    await until('it is done', () => leftIn(spool).join() === 'held')
+    await until('the running task is done', () => leftIn(spool).join() === 'held')
     drop(spool, 'last')
-    await until('the last has run', () => daemon.journal().includes('last'))
+    await until('the last task has run', () => daemon.journal().includes('last'))
     assert.equal((await inProcess(['kick', held])).code, 0)
-    await until('the held one has run', () => leftIn(spool).length === 0)
+    await until('the held task has run', () => leftIn(spool).length === 0)
     assert.deepEqual(daemon.journal(), ['runs', 'last', 'held'])
   })
 })

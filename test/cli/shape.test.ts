@@ -5,7 +5,7 @@ import { drop, packet } from '../helpers/files.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 let counter = 0
-/** A name of uWSGI's form says when it was made. */
+/** Returns a name of uWSGI's form, which says when it was made. */
 const named = (minutesAgo: number) =>
   `uwsgi_spoolfile_on_h_1_${++counter}_5_${Math.floor(Date.now() / 1000 - minutesAgo * 60)}_0`
 
@@ -47,7 +47,7 @@ describe('spoold shape', () => {
     assert.deepEqual([json.by, json.rows[0].total, json.rows.length], ['kind', 6, 4])
   })
 
-  it('has one row for the values beyond a thousand', async () => {
+  it('has one row for all values beyond a thousand', async () => {
     const spool = spoolDirectory()
     for (let i = 0; i < 1100; i++) drop(spool, named(1), packet({ kind: String(i) }))
     const { rows } = JSON.parse((await inProcess(['shape', '--json', '--by', 'kind', spool])).stdout)
@@ -55,7 +55,7 @@ describe('spoold shape', () => {
     assert.deepEqual([rows[0].total, rows[1].name, rows[1].total], [1100, '(others)', 100])
   })
 
-  it('says which directory it cannot list', async () => {
+  it('names a directory that does not exist', async () => {
     const { code, stderr } = await inProcess(['shape', '/no/such/spool'])
     assert.equal(code, 1)
     assert.match(stderr, /\[SPOOL_UNUSABLE\] \/no\/such\/spool does not exist; name a spool directory/)

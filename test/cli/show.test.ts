@@ -56,7 +56,7 @@ describe('spoold show', () => {
     })
   })
 
-  it('shows keys that objects have already', async () => {
+  it('shows keys that JavaScript objects already have, such as __proto__', async () => {
     const path = drop(spoolDirectory(), 'a', packet({ ['__proto__']: 'p', constructor: 'c' }))
     assert.deepEqual((await showJson(path)).vars, [
       ['__proto__', 'p'],
@@ -65,7 +65,7 @@ describe('spoold show', () => {
     assert.match(await show(path), /"__proto__" = "p"\n {2}"constructor" = "c"/)
   })
 
-  it('shows what is not UTF-8 as base64, bit by bit', async () => {
+  it('shows what is not UTF-8 as base64, byte for byte', async () => {
     const every = Buffer.from(Array.from({ length: 256 }, (_, i) => i))
     const pairs = [
       [Buffer.from('latin1'), LATIN1],
@@ -94,7 +94,7 @@ describe('spoold show', () => {
     assert.equal(json.body, 'x'.repeat(1000))
   })
 
-  it('shows several, and says which it could not show', async () => {
+  it('shows several tasks, and says which of them it could not show', async () => {
     const spool = spoolDirectory()
     const paths = ['a', 'b', 'c'].map(name => drop(spool, name, packet({ name })))
     const { code, stdout, stderr } = await inProcess(['show', ...paths, join(spool, 'd')])
@@ -107,7 +107,7 @@ describe('spoold show', () => {
     assert.equal((await inProcess(['show', ...paths])).code, 0)
   })
 
-  it('finds a task by the id that its caller gave it, and a named one by its UUID', async () => {
+  it('finds a task by the id that its caller gave, and a named task by its UUID', async () => {
     const spool = spoolDirectory()
     const id = '3f1b9f6e-7c0a-4d5b-9d3e-0c1f2a3b4c5d'
     drop(spool, 'a', packet({ task: 'send-mail', args: '[]', id }))
@@ -129,7 +129,7 @@ describe('spoold show', () => {
     }
   })
 
-  it('finds a task whose name alone was given, as log lines have it, and so does every command', async () => {
+  it('finds a task by its name alone, as log lines have it, and so do all other commands', async () => {
     const spool = spoolDirectory()
     for (const below of ['7', '.spoold/dead/8'])
       mkdirSync(join(spool, below), { recursive: true, mode: 0o700 })
@@ -157,7 +157,7 @@ describe('spoold show', () => {
     assert.match(held?.stderr ?? '', /nowhere does not exist\n$/)
   })
 
-  it('tells of thousands that are gone without listing the spool for each', async () => {
+  it('reports thousands of missing tasks without listing the spool for each', async () => {
     const spool = spoolDirectory()
     for (let i = 0; i < 5000; i++) writeFileSync(join(spool, `there-${i}`), '')
     const gone = Array.from({ length: 10_000 }, (_, i) => join(spool, `gone-${i}`))
@@ -166,7 +166,7 @@ describe('spoold show', () => {
     assert.equal(stderr.split('\n').length - 1, gone.length)
   })
 
-  it('says where a body is that is too large to be shown', async () => {
+  it('says where a body starts that is too large to be shown', async () => {
     const path = drop(spoolDirectory(), 'a', packet({ a: 'b' }, Buffer.alloc(2 ** 20 + 1)))
     const { bodyBytes, bodyOffset, body } = await showJson(path)
     assert.deepEqual(
@@ -176,18 +176,18 @@ describe('spoold show', () => {
     assert.match(await show(path), /body: 1048577 bytes, from byte 10/)
   })
 
-  it('knows no year in which it would fail', async () => {
+  it('shows the last possible date for a time that is too far ahead', async () => {
     const path = drop(spoolDirectory(), 'a', packet({ at: '99999999999999999999' }))
     assert.match(await show(path), /waiting, due \+275760-/)
     assert.match((await showJson(path)).due, /^\+275760-/)
   })
 
-  it('shows nothing that a terminal would obey', async () => {
+  it('prints no control character of a name, a key, a value or a body', async () => {
     const path = drop(spoolDirectory(), 'a\x1b[2J', packet({ 'k\x1b[2J': 'v\x9b2J' }, '\x1b[2J'))
     assert.doesNotMatch((await show(path)).replaceAll('\n', ''), /\p{Cc}/u)
   })
 
-  it('follows no link, and says so', async () => {
+  it('refuses a symbolic link, and says so', async () => {
     const directory = workspace()
     writeFileSync(join(directory, 'file'), packet({ a: 'b' }))
     symlinkSync('file', join(directory, 'link'))

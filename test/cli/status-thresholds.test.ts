@@ -30,7 +30,7 @@ const levelOf = (options: Parameters<typeof thresholdsOf>[0], status: SpoolStatu
   judge(status, thresholdsOf(options)).level
 
 describe('thresholds of status', () => {
-  it('are exceeded by more, not by as much; one number is critical, two are a warning and critical', () => {
+  it('are exceeded only by more; one number means critical, two mean warning and critical', () => {
     const levels = ['500', '499', '499,500', '498,499', '500,501'].map(maxDue => levelOf({ maxDue }))
     assert.deepEqual(levels, ['OK', 'CRITICAL', 'WARNING', 'CRITICAL', 'OK'])
     assert.deepEqual(
@@ -47,7 +47,7 @@ describe('thresholds of status', () => {
     )
   })
 
-  it('count what is beyond the memory, and say so where that is not known', () => {
+  it('count tasks beyond the window, too, and answer UNKNOWN if their number is not known', () => {
     const beyond = { isWhole: false, countedAtMs: AT }
     assert.equal(levelOf({ maxDue: '900' }, withTasks({ ...beyond, stored: 1012 })), 'CRITICAL')
     assert.equal(levelOf({ maxDue: '1000' }, withTasks({ ...beyond, stored: 1012 })), 'OK')
@@ -65,7 +65,7 @@ describe('thresholds of status', () => {
     )
   })
 
-  it('warn where no daemon answers, and know nothing where it cannot be asked', () => {
+  it('answer WARNING if no daemon answers, and UNKNOWN if the spool cannot be asked', () => {
     const { source: _, daemon: __, ...rest } = STATUS
     const alone = (because: string | null): SpoolStatus => ({
       ...rest,
@@ -82,7 +82,7 @@ describe('thresholds of status', () => {
     assert.equal(worst(['UNKNOWN', 'CRITICAL', 'OK']), 'CRITICAL')
   })
 
-  it('give monitoring its figures', () => {
+  it('appear with their figures in the performance data', () => {
     const options = { maxDue: '1,2', maxAge: '10m', maxDead: '0', maxFailureRate: '5%' }
     assert.deepEqual(judge(STATUS, thresholdsOf(options)).performance, [
       'due=500;1;2;0',
@@ -92,7 +92,7 @@ describe('thresholds of status', () => {
     ])
   })
 
-  it('refuse what they cannot be', () => {
+  it('are refused if they are no number, age or share', () => {
     for (const maxDue of ['', 'x', '-1', '5,1', '1,2,3', '1.5'])
       assert.throws(() => thresholdsOf({ maxDue }), { code: 'USAGE' }, maxDue)
     for (const maxAge of ['10', 'soon'])
@@ -183,10 +183,10 @@ describe('a snapshot from a socket', () => {
   const { source: _, atMs: __, daemon: ___, ...spool } = STATUS
   const snapshot = { version: 1, atMs, daemon, spools: [spool], schedules: [], sockets: [] }
 
-  it('is read if it is one', () =>
+  it('is accepted if it is valid', () =>
     assert.deepEqual(readSnapshot(JSON.parse(JSON.stringify(snapshot))), snapshot))
 
-  it('is refused if any of it has another type', () => {
+  it('is refused if any of its values has another type', () => {
     const paths: Array<readonly string[]> = []
     const visit = (value: unknown, path: readonly string[]) => {
       if (typeof value !== 'object' || value === null) return void paths.push(path)
@@ -208,7 +208,7 @@ describe('a snapshot from a socket', () => {
       assert.equal(readSnapshot(value), undefined)
   })
 
-  it('says who answers, whatever its version', () => {
+  it('tells which daemon answers, whatever its version is', () => {
     assert.deepEqual(readDaemonFacts({ version: 2, daemon }), daemon)
     assert.equal(readDaemonFacts({ version: 1, daemon: { ...daemon, pid: 'x' } }), undefined)
   })

@@ -24,14 +24,14 @@ const BLOCKED = `import { existsSync } from 'node:fs'
   }`
 
 describe('spoold status', () => {
-  it('counts no longer what was removed while nothing runs', async () => {
+  it('no longer counts removed tasks while a quiet daemon runs nothing', async () => {
     const spool = spoolDirectory()
     await startDaemon({ spool, ini: { 'spooler-frequency': 1 } })
     assert.equal((await spoold(['quiet', spool])).code, 0)
     for (const key of ['a=1', 'b=2']) await enqueue(spool, key)
-    await until('both are known', async () => (await spoolSnapshotOf(spool)).tasks.due === 2)
+    await until('both tasks are known', async () => (await spoolSnapshotOf(spool)).tasks.due === 2)
     assert.equal((await spoold(['rm', '--all', spool])).code, 0)
-    await until('none is due', async () => (await spoolSnapshotOf(spool)).tasks.due === 0)
+    await until('no task is due', async () => (await spoolSnapshotOf(spool)).tasks.due === 0)
   })
 
   it('counts the tasks of a spool once in its first line, however many daemons run it', async () => {
@@ -40,7 +40,7 @@ describe('spoold status', () => {
     await enqueue(spool, '--at', '+1h', 'a=b')
     const firstLine = async (...flags: string[]) =>
       (await spoold(['status', ...flags, spool])).stdout.split('\n')[0]
-    await until('both count it', async () => {
+    await until('both daemons count the task', async () => {
       const { spools } = JSON.parse((await spoold(['status', '--json', spool])).stdout)
       return (
         spools.length === 2 &&
@@ -54,22 +54,25 @@ describe('spoold status', () => {
     )
   })
 
-  it('says what a daemon knows, and judges it', async () => {
+  it('prints what a daemon knows, and judges it', async () => {
     const spool = spoolDirectory()
     const end = join(dirname(spool), 'end')
-    for (const priority of ['3', '7']) mkdirSync(join(spool, priority)) // a new one looks like a task until it is opened
+    for (const priority of ['3', '7']) mkdirSync(join(spool, priority)) // a new directory looks like a task until it is opened
     const daemon = await startDaemon({
       spool,
       handler: BLOCKED,
       ini: { 'spooler-max-attempts': 1, 'spooler-ordered': true },
     })
     await enqueue(spool, 'fail=1')
-    await until('it is buried', async () => (await spoolSnapshotOf(spool)).totals.buried === 1)
+    await until('the task is buried', async () => (await spoolSnapshotOf(spool)).totals.buried === 1)
     await enqueue(spool, '--at', '+1h', 'a=b')
-    await until('a worker has looked at it', async () => (await spoolSnapshotOf(spool)).tasks.waiting === 1)
+    await until(
+      'a worker has looked at the later task',
+      async () => (await spoolSnapshotOf(spool)).tasks.waiting === 1,
+    )
     for (const priority of ['3', '7', '7']) await enqueue(spool, '--priority', priority, `until=${end}`)
-    await until('one runs', () => daemon.journal().length === 2)
-    await until('all are known', async () => (await spoolSnapshotOf(spool)).tasks.due === 2)
+    await until('a task runs', () => daemon.journal().length === 2)
+    await until('the daemon knows all due tasks', async () => (await spoolSnapshotOf(spool)).tasks.due === 2)
     const { code, stdout } = await spoold(['status', '--max-due', '1,9', '--max-dead', '0', spool])
     const [first = '', ...screen] = stdout.trimEnd().split('\n')
     assert.equal(
@@ -99,14 +102,14 @@ describe('spoold status', () => {
     writeFileSync(end, '')
   })
 
-  it('names what is paused, and a quiet daemon, with or without a daemon that says so', async () => {
+  it('names pauses and a quiet daemon, and names pauses even after the daemon was killed', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({ spool })
     assert.equal((await spoold(['pause', '--key', 'kind=mail', spool])).code, 0)
     assert.match((await spoold(['status', spool])).stdout, /^ +paused +tasks with kind=mail$/m)
     assert.equal((await spoold(['pause', '--until', '2100-01-01T00:00:00Z', spool])).code, 0)
     daemon.child.kill('SIGTSTP')
-    await until('it is quiet', () => daemon.output.includes('PAUSE'))
+    await until('the daemon is quiet', () => daemon.output.includes('PAUSE'))
     const { stdout } = await spoold(['status', spool])
     assert.match(stdout, /^SPOOLD OK: .* 0 dead, paused/)
     assert.match(stdout, /all tasks, until 2100-01-01T00:00:00Z/)
@@ -116,7 +119,7 @@ describe('spoold status', () => {
     assert.match((await spoold(['status', spool])).stdout, /all tasks, until 2100-01-01T00:00:00Z/)
   })
 
-  it('shows the directory where no daemon answers, also a killed one', async () => {
+  it('shows the directory when the daemon was killed', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({ spool })
     daemon.child.kill('SIGKILL')
@@ -135,7 +138,7 @@ describe('spoold status', () => {
     assert.equal((await spoold(['status', '--max-due', '0', spool])).code, 2)
   })
 
-  it('ends with 3 where it cannot know, and 64 where it is not told what', async () => {
+  it('exits with 3 if it cannot know the state, and with 64 if its arguments are wrong', async () => {
     const spool = spoolDirectory()
     for (const path of [join(spool, 'gone'), '/dev/null']) {
       const { code, stdout } = await spoold(['status', path])
@@ -147,7 +150,7 @@ describe('spoold status', () => {
     assert.equal((await spoold(['status', '--control', join(spool, 'no.sock')])).code, 3)
   })
 
-  it('believes no other program, and waits for none', async () => {
+  it('believes no other program at the control sockets, and waits for none', async () => {
     const spool = spoolDirectory()
     mkdirSync(join(spool, '.spoold'), { mode: 0o700 })
     const servers: Server[] = []
@@ -171,8 +174,8 @@ describe('spoold status', () => {
   })
 })
 
-describe('spoold status of root', { skip: skipUnless('root') }, () => {
-  it('is its user in the spool of another one, and follows no link there', async () => {
+describe('spoold status as root', { skip: skipUnless('root') }, () => {
+  it("acts as the owner of another user's spool, and sends nothing through links there", async () => {
     const spool = spoolDirectory()
     chmodSync(dirname(spool), 0o755)
     giveAway(spool)

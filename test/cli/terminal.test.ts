@@ -16,7 +16,7 @@ const GREEN_DUE = styleText('green', 'due', { validateStream: false })
 const NOW = Math.floor(Date.now() / 1000)
 const NAME = `uwsgi_spoolfile_on_vm_3895_1_345447121_${NOW - 9}_352286`
 
-/** A failed task, one in a priority, and values that take more or fewer columns than characters. */
+/** Returns a spool with a failed task, one in a priority, and values whose columns are more or fewer than their characters. */
 function furnished(): string {
   const spool = spoolDirectory()
   mkdirSync(join(spool, '.spoold/records'), { recursive: true, mode: 0o700 })
@@ -53,14 +53,14 @@ describe('a listing in a terminal', () => {
           assert.ok(shown.some(line => line.endsWith(NAME) || line.includes(`${NAME}  `)))
       })
 
-  it('has a name that does not fit on a line of its own, whole', async () => {
+  it('gives a name that does not fit a line of its own, and does not cut it', async () => {
     const shown = await lines([furnished()], 80)
     assert.match(shown[0] ?? '', /^STATE +PRIORITY +DUE IN +AGE +BYTES +FAILED +NOTE$/)
     assert.deepEqual([shown[1], shown[3], shown[5]], ['  NAME', '  5/urgent', `  ${NAME}`])
     assert.match(shown[4] ?? '', /^due .* 2 {2}Error: smtp: 接続 refused .*…$/)
   })
 
-  it('omits columns that are empty, and in a narrow one names are still whole', async () => {
+  it('omits columns that are empty, and prints whole names even if it is narrow', async () => {
     const spool = spoolDirectory()
     drop(spool, 'a')
     assert.match((await lines([spool], 80))[0] ?? '', /^STATE +DUE IN +AGE +BYTES +NAME$/)
@@ -75,7 +75,7 @@ describe('a listing in a terminal', () => {
     assert.equal(at(shown[0], 'NAME'), at(shown[2], NAME))
   })
 
-  it('has colors only if it can show them', async () => {
+  it('has colors only if the terminal can show them', async () => {
     const plain = (await lines([furnished()], 200)).join('\n')
     const painted = (await lines([furnished()], 200, true)).join('\n')
     assert.ok(!plain.includes('\x1b'))
@@ -148,7 +148,7 @@ describe('the built command in a real terminal', { skip: skipUnless('python3') }
     )
   })
 
-  it('is plain in a pipe, unless FORCE_COLOR is set', async () => {
+  it('has no colors in a pipe unless FORCE_COLOR is set', async () => {
     const spool = furnished()
     const plain = await spoold(['ls', spool], { env: { FORCE_COLOR: undefined, NO_COLOR: undefined } })
     assert.ok(!plain.stdout.includes('\x1b') && plain.stdout.includes(`  ${NAME}  Error`))

@@ -10,7 +10,7 @@ import { workspace } from '../helpers/workspace.js'
 const NAMED = ['--name', 'alice', '--role', 'operator']
 
 describe('spoold token', () => {
-  it('prints a token, of which the file has the hash alone', async () => {
+  it('prints a token, and stores only its hash in the file', async () => {
     const file = join(workspace(), 'tokens')
     const { code, stdout } = await inProcess(['token', file, ...NAMED, '--payload'])
     const other = await inProcess(['token', file, '--name', 'bob', '--role', 'viewer'])
@@ -29,7 +29,7 @@ describe('spoold token', () => {
     assert.equal(await tokens.hashOf('another'), undefined)
   })
 
-  it('says what is wrong', async () => {
+  it('says what is wrong with a name, a role, a path or the mode of the file', async () => {
     const file = join(workspace(), 'tokens')
     assert.match(
       (await inProcess(['token', file, '--name', 'a b', '--role', 'viewer'])).stderr,
@@ -56,7 +56,7 @@ describe('spoold token', () => {
     `alice viewer ${'g'.repeat(64)}`,
     `a viewer+x ${'a'.repeat(64)}`,
   ])
-    it(`is not taken for one: ${line.slice(0, 20)}`, () => {
+    it(`refuses a file with a line that is no token: ${line.slice(0, 20)}`, () => {
       assert.throws(
         () => parseTokens(`# a comment\n\n${line}\n`),
         /^Error: line 3: expected NAME viewer\|operator\|admin/,

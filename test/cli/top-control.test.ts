@@ -13,7 +13,7 @@ import { BIN, spoolDirectory } from '../helpers/workspace.js'
 const HANDLER = 'export default env => (env.hangs ? new Promise(() => setInterval(() => {}, 1000)) : -2)'
 const LATER = 4_000_000_000
 
-/** A daemon that can be asked at one socket alone, which is not in the spool; it runs one of two tasks that hang. */
+/** Starts a daemon that can be asked at one socket alone, outside of the spool, with a task that hangs and two later ones. */
 async function startAside() {
   const spool = spoolDirectory()
   const socket = join(dirname(spool), 'app.sock')
@@ -31,7 +31,7 @@ async function startAside() {
 }
 
 describe('spoold top --control PATH', { skip: skipUnless('tmux') }, () => {
-  it('asks the daemon there, of which nothing is in the spool, and acts through it', async () => {
+  it('asks the daemon at PATH, which has no socket in the spool, and acts through it', async () => {
     const { spool, socket, daemon } = await startAside()
     const tmux = new Tmux(100, 24, `exec ${process.execPath} ${BIN} top --control ${socket}`)
     await tmux.waitFor(new RegExp(`^${spool}: pid ${daemon.pid} on`))
@@ -45,7 +45,7 @@ describe('spoold top --control PATH', { skip: skipUnless('tmux') }, () => {
     tmux.type('2', 'Enter')
     await tmux.waitFor(/2 processes wanted/)
     tmux.type('2')
-    await tmux.waitFor(/1 of 1/) // the tab before named it, too
+    await tmux.waitFor(/1 of 1/) // the tab before named the task, too
     tmux.type('C')
     await tmux.waitFor(/cancel runs-1\? y/)
     tmux.type('y')
@@ -58,10 +58,10 @@ describe('spoold top --control PATH', { skip: skipUnless('tmux') }, () => {
     await daemon.exited
     await tmux.waitFor(/no daemon answers; this is the directory itself/)
     tmux.type('q')
-    await until('it has ended', () => tmux.isOver)
+    await until('top has ended', () => tmux.isOver)
   })
 
-  it('says what is wrong with the path, and takes no spools beside it', async () => {
+  it('says that nothing answers at PATH, and refuses spools beside it', async () => {
     const spool = spoolDirectory()
     const command = (...args: string[]) =>
       `${process.execPath} ${BIN} top ${args.join(' ')}; echo code $?; exec cat`
@@ -72,8 +72,8 @@ describe('spoold top --control PATH', { skip: skipUnless('tmux') }, () => {
   })
 })
 
-describe('what top does', { skip: skipUnless('tmux') }, () => {
-  it('is done where it cannot be written into the audit, and it says so', async () => {
+describe('an action of top', { skip: skipUnless('tmux') }, () => {
+  it('is done even if it cannot be written to the audit, and top says so', async () => {
     const spool = spoolDirectory()
     drop(spool, 'later-1', packet({ n: '1' }), LATER)
     mkdirSync(join(spool, '.spoold/audit'), { recursive: true, mode: 0o700 })

@@ -40,11 +40,11 @@ const start = (spool: string, setup: Partial<DaemonSetup> = {}) =>
 const names = (spool: string) => leftIn(spool).sort()
 const deadIn = (spool: string) => leftIn(join(spool, '.spoold/dead')).filter(name => !name.endsWith('.json'))
 
-/** A task in each state: one runs, one waits for its slot, one retries, two are dead, one is held, one waits, one is not known. */
+/** Starts a daemon with a task in each state: running, waiting for its slot, retrying, dead, held, later, unknown. */
 async function furnished(spool: string) {
   const daemon = await start(spool, { ini: { 'spooler-processes': 2, 'spooler-cheaper': 1 } })
   drop(spool, 'slow-1', call('slow'))
-  await until('it runs', async () => (await spoolSnapshotOf(spool)).tasks.running === 1)
+  await until('the first task runs', async () => (await spoolSnapshotOf(spool)).tasks.running === 1)
   drop(spool, 'slow-2', call('slow'))
   drop(spool, 'fails-1', call('fails'))
   for (const name of ['broken-1', 'broken-2']) drop(spool, name, call('broken', 'secret'))
@@ -52,7 +52,7 @@ async function furnished(spool: string) {
   drop(spool, 'later-1', call('quick'), 4_000_000_000)
   drop(spool, 'held-1', call('quick'), 4_000_000_000)
   await spoold(['hold', join(spool, 'held-1')])
-  await until('all are where they belong', async () => {
+  await until('all tasks are in their states', async () => {
     const { parked } = (await spoolSnapshotOf(spool)).tasks
     return parked.slot === 1 && parked['unknown-name'] === 1 && deadIn(spool).length === 2
   })
@@ -126,11 +126,11 @@ describe('spoold top', { skip: skipUnless('tmux'), concurrency: 3 }, () => {
       tmux.type('r', 'C-l', 'w')
       await tmux.waitFor(/w does nothing here/)
       tmux.type('q')
-      await until('it has ended', () => tmux.isOver)
+      await until('top has ended', () => tmux.isOver)
     })
 
   for (const [columns, rows] of SIZES)
-    it(`acts with capitals at ${columns} × ${rows}, after a yes`, async () => {
+    it(`acts on capital letters at ${columns} × ${rows}, after a yes`, async () => {
       const spool = spoolDirectory()
       await furnished(spool)
       const tmux = new Tmux(columns, rows, command(spool))
@@ -174,30 +174,36 @@ describe('spoold top', { skip: skipUnless('tmux'), concurrency: 3 }, () => {
       await one('3', 'later-1', 'H', 'hold', 'held')
       await one('6', 'later-1', 'L', 'release', 'released')
       await one('3', 'later-1', 'K', 'kick', 'kicked')
-      await until('it has run', () => !names(spool).includes('later-1'))
+      await until('the task has run', () => !names(spool).includes('later-1'))
       await one('6', 'held-1', 'B', 'bury', 'buried')
-      await until('it is dead', () => deadIn(spool).includes('held-1'))
+      await until('the task is dead', () => deadIn(spool).includes('held-1'))
       await one('4', 'fails-1', 'D', 'remove', 'removed')
       assert.ok(!names(spool).includes('fails-1'))
       await one('5', 'broken-1', 'D', 'remove', 'removed')
       await one('5', 'held-1', 'R', 'requeue', 'requeued')
-      await until('it has run', () => !names(spool).includes('held-1') && !deadIn(spool).includes('held-1'))
+      await until(
+        'the task has run',
+        () => !names(spool).includes('held-1') && !deadIn(spool).includes('held-1'),
+      )
       await act('8', /nobody/, 'P', /pause tasks named \S+\? y/, /paused/)
       tmux.type('1')
       await tmux.waitFor(/workers/)
       await act('8', /nobody/, 'U', /resume tasks named \S+\? y/, /resumed/)
       await act('1', /workers/, 'P', /pause all tasks of .*\? y/, /paused/)
-      await until('the daemon knows', async () => (await spoolSnapshotOf(spool)).paused.pauses.length === 1)
+      await until(
+        'the daemon knows the pause',
+        async () => (await spoolSnapshotOf(spool)).paused.pauses.length === 1,
+      )
       await act('1', /workers/, 'U', /resume all that is paused/, /resumed/)
       tmux.type('7', 'S')
       await tmux.waitFor(/processes: /)
       tmux.type('2', 'Enter')
-      await until('there are two', async () => {
+      await until('two processes are wanted', async () => {
         const { wanted, size } = (await spoolSnapshotOf(spool)).processes
         return wanted === 2 && size.isByHand
       })
       await one('2', 'slow-1', 'C', 'cancel', 'cancelled')
-      await until('it is dead, and the next one has its slot', () => deadIn(spool).includes('slow-1'))
+      await until('the cancelled task is dead', () => deadIn(spool).includes('slow-1'))
       const onSpool = readAudit(spool, 99).filter(({ task }) => task === undefined)
       assert.deepEqual(
         onSpool.reverse().map(({ action, filter }) => [action, filter?.replace(/=\w+/, '=NAME')]),
@@ -210,10 +216,10 @@ describe('spoold top', { skip: skipUnless('tmux'), concurrency: 3 }, () => {
         ],
       )
       tmux.type('C-c')
-      await until('it has ended', () => tmux.isOver)
+      await until('top has ended', () => tmux.isOver)
     })
 
-  it('says that its daemon has gone, shows the directory, and finds the next daemon', async () => {
+  it('says that no daemon answers, shows the directory, and finds the next daemon', async () => {
     const spool = spoolDirectory()
     const daemon = await start(spool)
     drop(spool, 'later-1', call('quick'), 4_000_000_000)
@@ -227,10 +233,10 @@ describe('spoold top', { skip: skipUnless('tmux'), concurrency: 3 }, () => {
     const next = await start(spool)
     await tmux.waitFor(new RegExp(`pid ${next.pid} on`))
     tmux.type('q')
-    await until('it has ended', () => tmux.isOver)
+    await until('top has ended', () => tmux.isOver)
   })
 
-  it('fits the terminal when that changes its size, however small it is', async () => {
+  it('fits the terminal after its size has changed, however small it is', async () => {
     const spool = spoolDirectory()
     drop(spool, 'later-1', call('quick'), 4_000_000_000)
     const tmux = new Tmux(80, 24, command(spool))
@@ -242,7 +248,7 @@ describe('spoold top', { skip: skipUnless('tmux'), concurrency: 3 }, () => {
     tmux.resize(80, 24)
     await tmux.waitFor(/6 Held 7/)
     tmux.type('q')
-    await until('it has ended', () => tmux.isOver)
+    await until('top has ended', () => tmux.isOver)
   })
 
   for (const [how, end] of [
@@ -263,7 +269,7 @@ describe('spoold top', { skip: skipUnless('tmux'), concurrency: 3 }, () => {
       tmux.type('Enter')
       await tmux.waitFor(/no daemon answers/)
       assert.deepEqual([tmux.fact('alternate_on'), tmux.fact('cursor_flag')], ['1', '0'])
-      const pid = await until('it is the child of the shell', () => childOf(Number(tmux.fact('pane_pid'))))
+      const pid = await until('top is the child of the shell', () => childOf(Number(tmux.fact('pane_pid'))))
       end(tmux, pid)
       const screen = await tmux.waitFor(/ icanon/)
       assert.match(screen, /^before\n(.*\n)*ended \d+\n icanon$/m)
@@ -287,10 +293,10 @@ describe('spoold top', { skip: skipUnless('tmux'), concurrency: 3 }, () => {
       assert.equal(tmux.fact('alternate_on'), '1')
     }
     tmux.type('q')
-    await until('it is over', () => tmux.fact('alternate_on') === '0')
+    await until('top has ended', () => tmux.fact('alternate_on') === '0')
   })
 
-  it('has colors unless NO_COLOR says otherwise', async () => {
+  it('has colors unless NO_COLOR is set', async () => {
     const spool = spoolDirectory()
     for (const [env, isPainted] of [
       [{}, true],
@@ -304,7 +310,7 @@ describe('spoold top', { skip: skipUnless('tmux'), concurrency: 3 }, () => {
     }
   })
 
-  it('shows names and errors that a terminal would obey as text', async () => {
+  it('shows control characters of names as text', async () => {
     const spool = spoolDirectory()
     drop(spool, 'a\x1b]0;evil\x07\x1b[2J', packet({ task: 'x\x1b[31m\u202e', args: '[]' }))
     const tmux = new Tmux(140, 24, command(spool))
@@ -315,7 +321,7 @@ describe('spoold top', { skip: skipUnless('tmux'), concurrency: 3 }, () => {
     assert.doesNotMatch(tmux.fact('pane_title'), /evil/)
   })
 
-  it('shows no value that spooler-hide names, and finds none', async () => {
+  it('shows no value of a key that spooler-hide names, and finds none by a filter', async () => {
     const spool = spoolDirectory()
     await start(spool, { ini: { 'spooler-hide': 'password' } })
     drop(spool, 'later-1', packet({ task: 'quick', args: '[]', password: 'zq-31' }), 4_000_000_000)
@@ -331,7 +337,7 @@ describe('spoold top', { skip: skipUnless('tmux'), concurrency: 3 }, () => {
     await tmux.waitFor(/none with this text/)
   })
 
-  it('needs a terminal that it can draw on, and names status otherwise', async () => {
+  it('requires a terminal that it can draw on, and names spoold status otherwise', async () => {
     const spool = spoolDirectory()
     const piped = await spoold(['top', spool])
     assert.equal(piped.code, 64)
@@ -341,7 +347,7 @@ describe('spoold top', { skip: skipUnless('tmux'), concurrency: 3 }, () => {
   })
 })
 
-/** The one child of a process. */
+/** Returns the child of a process if it has exactly one. */
 function childOf(pid: number): number | undefined {
   const children = childrenOf(pid)
   return children.length === 1 ? children[0] : undefined

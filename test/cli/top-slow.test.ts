@@ -11,10 +11,10 @@ import { BIN, spoolDirectory } from '../helpers/workspace.js'
 
 const LATER = 4_000_000_000
 const REDRAWS = 1000
-/** What pipes and the terminal take while nobody reads, and two frames. A thousand frames have ten times as much. */
+/** What pipes and the terminal hold while nobody reads, and two frames. A thousand frames are ten times as much. */
 const MOST_BYTES = 1_000_000
 
-/** `spoold top` in a large terminal, whose screen comes through a pipe. */
+/** Runs `spoold top` in a large terminal, whose screen comes through a pipe. */
 class Screen {
   readonly pid: Promise<number>
   readonly #script: ChildProcessByStdio<Writable, Readable, null>
@@ -32,7 +32,7 @@ class Screen {
       this.bytes += chunk.length
       this.shown = (this.shown + chunk.toString('latin1')).slice(-100_000)
     })
-    this.pid = until('it runs', () => {
+    this.pid = until('top runs', () => {
       const [child] = childrenOf(this.#script.pid ?? 0)
       return child
     })
@@ -53,36 +53,36 @@ class Screen {
   }
 }
 
-describe('spoold top, where nobody reads the screen', { skip: skipUnless('script') }, () => {
+describe('spoold top, while nobody reads the screen', { skip: skipUnless('script') }, () => {
   async function stuck(close: (end: () => void) => void) {
     const spool = spoolDirectory()
     for (let i = 0; i < 60; i++) drop(spool, `later-${i}-${'x'.repeat(90)}`, packet({ n: String(i) }), LATER)
     const screen = new Screen(spool, close)
-    await until('it is there', () => screen.shown.includes('Overview'))
+    await until('top has drawn the screen', () => screen.shown.includes('Overview'))
     screen.type('3')
-    await until('it shows tasks', () => screen.shown.includes('later-1-'))
+    await until('top shows tasks', () => screen.shown.includes('later-1-'))
     screen.stopReading()
     const pid = await screen.pid
     for (let i = 0; i < REDRAWS; i++) {
-      process.kill(pid, 'SIGCONT') // it draws the whole screen again
+      process.kill(pid, 'SIGCONT') // top draws the whole screen again
       await sleep(2)
     }
     return { spool, screen, pid }
   }
 
-  it('keeps one frame, and shows what is so once somebody reads again', async t => {
+  it('keeps one frame, and shows the present state once somebody reads again', async t => {
     const { spool, screen } = await stuck(end => t.after(end))
     drop(spool, 'fresh', packet({}), LATER - 1)
     screen.goOn()
-    await until('it shows what has come', () => screen.shown.includes('fresh'))
+    await until('top shows the new task', () => screen.shown.includes('fresh'))
     assert.ok(screen.bytes < MOST_BYTES, `${screen.bytes} bytes were kept`)
     screen.type('q')
-    await until('it has ended', () => screen.shown.includes('\x1b[?1049l'))
+    await until('top has ended', () => screen.shown.includes('\x1b[?1049l'))
   })
 
-  it('ends when it is told to', async t => {
+  it('ends at SIGTERM', async t => {
     const { pid } = await stuck(end => t.after(end))
     process.kill(pid, 'SIGTERM')
-    await until('it has ended', () => !isAlive(pid), 10_000)
+    await until('top has ended', () => !isAlive(pid), 10_000)
   })
 })

@@ -91,13 +91,13 @@ describe('keys', () => {
       assert.equal(pressed(stateWith('waiting', TEN), key).effect?.kind, kind)
     })
 
-  it('Enter shows the task of the line, if it is one', () => {
+  it('Enter shows the task on the line, if there is one', () => {
     assert.deepEqual(pressed(stateWith('waiting', TEN), 'j', 'enter').effect, { kind: 'show', row: TEN[1] })
     assert.equal(pressed(stateWith('workers', [{ id: '1', cells: ['1'] }]), 'enter').effect, undefined)
     assert.equal(pressed(stateWith('waiting', []), 'enter').effect, undefined)
   })
 
-  it('? shows all keys, any other key goes back, and moving keys move there', () => {
+  it('? shows the list of keys, in which moving keys move and any other key goes back', () => {
     const help = pressed(stateWith('waiting', TEN), '?').state
     assert.equal(help.mode.kind, 'text')
     for (const key of ['down', 'end', 'pageup', 'k', 'home', 'space'])
@@ -113,7 +113,7 @@ describe('keys', () => {
     assert.equal(effect, undefined)
   })
 
-  it('are told from bytes: text, names, and nothing for what no key is', () => {
+  it('are found by their text or name, and bytes that are no key are ignored', () => {
     for (const [text, pressedKey, expected] of [
       ['a', { name: 'a' }, 'a'],
       ['R', { name: 'r', shift: true }, 'R'],
@@ -135,7 +135,7 @@ describe('keys', () => {
 })
 
 describe('a filter', () => {
-  it('is typed, corrected and taken', () => {
+  it('is typed, corrected and applied', () => {
     const typing = pressed(stateWith('dead', TEN), '/', 'j', 'q', 'R', '日', 'space', 'x', 'backspace')
     assert.deepEqual(typing.state.mode, { kind: 'prompt', of: 'filter', text: 'jqR日 ' })
     assert.equal(typing.effect, undefined)
@@ -146,7 +146,7 @@ describe('a filter', () => {
     assert.equal(pressed(state, '3').state.filter, '', 'another tab has none')
   })
 
-  it('is left as it was by Esc, and has an end', () => {
+  it('stays as it was after Esc, and holds at most 200 characters', () => {
     const typing = pressed(stateWith('dead', TEN, { filter: 'a' }), '/', 'b', 'escape')
     assert.deepEqual([typing.state.filter, typing.state.mode.kind], ['a', 'list'])
     const long = pressed(stateWith('dead', TEN), '/', ...'x'.repeat(500)).state.mode
@@ -155,7 +155,7 @@ describe('a filter', () => {
 })
 
 describe('a selection', () => {
-  it('is made line by line, or of all that is listed', () => {
+  it('takes single lines, or all that are listed', () => {
     const two = pressed(stateWith('waiting', TEN), 'space', 'j', 'space').state
     assert.deepEqual([...two.selected], ['t0', 't2'])
     assert.deepEqual([...pressed(two, 'home', 'x').state.selected], ['t2'])
@@ -166,7 +166,7 @@ describe('a selection', () => {
     assert.equal(pressed(stateWith('workers', [{ id: '1', cells: [] }]), '*', 'space').state.selected.size, 0)
   })
 
-  it('loses what is gone: nothing is acted on that is not seen', () => {
+  it('loses tasks that are gone, so that an act applies to nothing that is not seen', () => {
     const all = pressed(stateWith('waiting', TEN), '*').state
     const later = looked(all, lookAt('waiting', TEN.slice(3, 5)))
     assert.deepEqual([...later.selected], ['t3', 't4'])
@@ -174,14 +174,14 @@ describe('a selection', () => {
 })
 
 describe('a look', () => {
-  it('leaves the cursor on its line, or as near as can be', () => {
+  it('leaves the cursor on its line, or as near as possible', () => {
     const state = pressed(stateWith('waiting', TEN), 'pagedown').state
     assert.equal(looked(state, lookAt('waiting', [task('new'), ...TEN])).cursor, 6)
     assert.equal(looked(state, lookAt('waiting', TEN.slice(0, 3))).cursor, 2)
     assert.equal(looked(state, lookAt('waiting', [])).cursor, 0)
   })
 
-  it('is dropped if the screen is about something else by now', () => {
+  it('is dropped if the screen shows something else by now', () => {
     const state = stateWith('waiting', TEN)
     for (const late of [{ tab: 'dead' as const }, { filter: 'x' }, { spool: '/other' }])
       assert.equal(looked(state, { ...lookAt('waiting', []), ...late }).look, state.look)
@@ -222,7 +222,7 @@ describe('an act', () => {
       assert.equal(state.selected.size, 0)
     })
 
-  it('is for the line of the cursor if nothing is selected', () => {
+  it("applies to the task on the cursor's line if nothing is selected", () => {
     const { effect } = pressed(stateWith('dead', dead), 'j', 'R', 'y')
     assert.deepEqual(effect?.kind === 'act' && effect.intent.rows, [dead[1]])
   })
@@ -233,7 +233,7 @@ describe('an act', () => {
     ['D', [], /^remove: there is no task on this line$/],
     ['C', [task('a')], /^cancel is for tasks that are running$/],
   ] as const)
-    it(`${key} says why not: ${message}`, () => {
+    it(`${key} says why it does nothing: ${message}`, () => {
       const { state, effect } = pressed(stateWith('waiting', rows), key)
       assert.match(state.message, message)
       assert.deepEqual([state.mode.kind, effect], ['list', undefined])
@@ -313,7 +313,7 @@ describe('the screen', () => {
           }
       })
 
-  it('has no colors where there are none to have, and still shows the cursor, the tab and what is selected', () => {
+  it('has no colors if the terminal has none, and still shows the cursor, the tab and what is selected', () => {
     const state = pressed(stateWith('waiting', TEN), 'space').state
     const lines = draw(state, { columns: 80, rows: 24 }, false)
     const inverse = lines.filter(line => line.includes('\x1b'))
@@ -324,7 +324,7 @@ describe('the screen', () => {
     assert.match(draw(state, { columns: 140, rows: 24 }, false)[2] ?? '', /\[3 Waiting\].*6 Held and parked/)
   })
 
-  it('shows the end of a path that is too long for what has to be said', () => {
+  it('shows the end of a path that is too long for its line', () => {
     const spool = `/${'very/long/'.repeat(20)}spool`
     const state = { ...initialState([spool]), look: lookAt('overview', [], { spool }) }
     assert.match(draw(state, { columns: 60, rows: 9 }, false)[0] ?? '', /^….*long\/spool: looking …$/)

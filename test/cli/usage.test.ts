@@ -8,7 +8,7 @@ import { writeIni } from '../helpers/daemon.js'
 import { ROOT, spoolDirectory, workspace } from '../helpers/workspace.js'
 
 describe('spoold --help and --version', () => {
-  it('print to standard output and exit 0', async () => {
+  it('print to standard output and exit with 0', async () => {
     const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
     assert.deepEqual(await inProcess(['--version']), { code: 0, stdout: `${version}\n`, stderr: '' })
     for (const args of [['--help'], ['help']]) {
@@ -106,7 +106,7 @@ describe('a wrong command line', { concurrency: 4 }, () => {
     [['--logto', '127.0.0.1:99', '--spooler', '.', '--spooler-import', 'package.json'], /not sent over UDP/],
   ]
   for (const [args, expected, exitCode = 1] of WRONG)
-    it(`is one sentence and exit code ${exitCode}: spoold ${args.join(' ')}`, async () => {
+    it(`gets one sentence and exit code ${exitCode}: spoold ${args.join(' ')}`, async () => {
       const { code, stdout, stderr } = await spoold(args, { cwd: ROOT })
       assert.equal(code, exitCode)
       assert.equal(stdout, '')
@@ -136,7 +136,7 @@ describe('a word that is no command', { concurrency: 4 }, () => {
       assert.equal(stderr.split('\n').length, 2)
     })
 
-  it('is an ini when there is such a file, or when it looks like one', async () => {
+  it('is taken for an ini when there is such a file, or when it looks like the name of one', async () => {
     const directory = workspace()
     writeFileSync(join(directory, 'stop'), '[uwsgi]\nspooler = /nonexistent/spool\n')
     for (const file of ['stop', './status', 'status.ini', 'app:section']) {
@@ -155,7 +155,7 @@ describe('a word that is no command', { concurrency: 4 }, () => {
 describe('a flag with a value', () => {
   const run = (...flags: string[]) => inProcess(['check', '--spooler', '/nonexistent', ...flags])
 
-  it('counts as in a file, true or false, abbreviated too', async () => {
+  it('means what it means in a file, true or false, even if it is abbreviated', async () => {
     for (const flag of ['--strict=true', '--strict=on', '--stri=1', '--strict'])
       assert.match((await run(flag, '--set=nope=1')).stdout, /error: unknown option "nope"/, flag)
     for (const flag of ['--strict=false', '--strict=off', '--stri=0'])
@@ -163,7 +163,7 @@ describe('a flag with a value', () => {
     assert.match((await run('--strict=perhaps')).stdout, /strict: expected true or false, got "perhaps"/)
   })
 
-  it('is one sentence where it cannot be', async () => {
+  it('is refused in one sentence when the flag takes no value', async () => {
     assert.deepEqual(await inProcess(['--help=x']), {
       code: 64,
       stdout: '',
@@ -187,14 +187,14 @@ describe('what Kubernetes puts into the environment', () => {
     UWSGI_SERVICE_HOST: '10.0.0.1',
   }
 
-  it('is no option, strict or not', async () => {
+  it('is not read as an option, strict or not', async () => {
     for (const strict of ['--strict=true', '--strict=false']) {
       const { stdout } = await inProcess(['check', strict, '--spooler', '/nonexistent'], { env })
       assert.doesNotMatch(stdout, /environment/)
     }
   })
 
-  it('is an option all the same where the name is one', async () => {
+  it('is read as an option when the name is that of an option', async () => {
     const some = { SPOOLD_REUSE_PORT: '1', SPOOLD_SPOOLER_PROCESSES: 'many', SPOOLD_NOPE: '1' }
     const { stdout } = await inProcess(['check', '--strict', '--spooler', '/nonexistent'], { env: some })
     assert.match(stdout, /environment SPOOLD_REUSE_PORT/)
@@ -211,7 +211,7 @@ describe('spoold check', () => {
     return { spooler: spool, 'spooler-import': handler }
   }
 
-  it('exits 0 for a good configuration, and says how good', async () => {
+  it('exits with 0 for a good configuration, and counts its spools and warnings', async () => {
     const ini = join(workspace(), 'app.ini')
     writeIni(ini, good())
     assert.deepEqual(await inProcess(['check', ini]), {
@@ -221,7 +221,7 @@ describe('spoold check', () => {
     })
   })
 
-  it('exits 0 for warnings, each with its line', async () => {
+  it('exits with 0 for warnings, and prints each with its line', async () => {
     const ini = join(workspace(), 'app.ini')
     writeIni(ini, { ...good(), 'spooler-orderd': true })
     const { code, stdout } = await inProcess(['check', ini])
@@ -233,7 +233,7 @@ describe('spoold check', () => {
     assert.match(stdout, /good \(1 spool\), 1 warning\n$/)
   })
 
-  it('exits 1 for errors, all of them at once', async () => {
+  it('exits with 1 for errors, and prints all of them at once', async () => {
     const ini = join(workspace(), 'app.ini')
     writeIni(ini, { ...good(), 'spooler-processes': 'many', chdir: '/nonexistent' })
     const { code, stdout } = await inProcess(['check', ini])
@@ -243,7 +243,7 @@ describe('spoold check', () => {
     assert.match(stdout, /: 2 errors, 0 warnings\n$/)
   })
 
-  it('takes times with units where it takes seconds', async () => {
+  it('accepts a time with a unit for an option in seconds', async () => {
     const ini = join(workspace(), 'app.ini')
     for (const time of ['10m', '1h30m', '500ms', ' 2d ', '1.5', '+7']) {
       writeIni(ini, { ...good(), 'spooler-harakiri': time })
@@ -263,7 +263,7 @@ describe('spoold check', () => {
     )
   })
 
-  it('knows what is given on the command line', async () => {
+  it('checks the options that are given on the command line', async () => {
     const { spooler, 'spooler-import': handler } = good()
     const { code } = await spoold(['check', '--spooler', spooler, '--spooler-import', handler])
     assert.equal(code, 0)
@@ -275,7 +275,7 @@ describe('spoold check', () => {
     )
   })
 
-  it('knows that no spool can be made in the place of a link to nothing', async () => {
+  it('reports an error when the spool is a link that leads nowhere', async () => {
     const spool = join(workspace(), 'spool')
     symlinkSync('nowhere', spool)
     const { 'spooler-import': handler } = good()

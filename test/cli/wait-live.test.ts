@@ -28,23 +28,23 @@ const lines = (text: string) => text.split('\n').filter(Boolean)
 const TRIES = isLong ? 1000 : 200
 
 describe('spoold wait, beside a daemon', { concurrency: 3 }, () => {
-  it('outlives the daemon, and learns from the next one', async () => {
+  it('outlives the daemon, and ends when the next one has run the task', async () => {
     const spool = spoolDirectory()
     const end = join(dirname(spool), 'end')
     const task = drop(spool, undefined, packet({ until: end }))
     const daemon = await startDaemon({ spool, handler: BLOCKED, isGroup: true })
-    await until('it runs', () => daemon.journal().length === 1)
+    await until('the task runs', () => daemon.journal().length === 1)
     const wait = waiting(task)
-    await until('it is connected', () => isConnected(wait))
-    process.kill(-daemon.pid, 'SIGKILL') // its worker, too, would go on for a minute
+    await until('wait is connected', () => isConnected(wait))
+    process.kill(-daemon.pid, 'SIGKILL') // the worker, too, which would go on for a minute
     await daemon.exited
-    await until('it notices', () => !isConnected(wait))
+    await until('wait has noticed that the daemon is dead', () => !isConnected(wait))
     const next = await startDaemon({ spool, handler: BLOCKED })
-    await until('it runs again', () => next.journal().length === 2)
-    await until('it is connected again', () => isConnected(wait))
+    await until('the task runs again', () => next.journal().length === 2)
+    await until('wait is connected again', () => isConnected(wait))
     writeFileSync(end, '')
     assert.equal(await wait.code(), 0)
-    // connected is not yet heard: the end may have come in between
+    // a connected wait may not have been heard yet: the task may have ended in between
     assert.match(wait.output, new RegExp(`^(?:done|gone) ${task}`))
   })
 
@@ -63,13 +63,13 @@ describe('spoold wait, beside a daemon', { concurrency: 3 }, () => {
     const said = lines(wait.output).map(line => line.replace(/^spoold: /, '').split(' ')[0])
     const count = (word: string) => said.filter(each => each === word).length
     assert.deepEqual([count('done') + count('gone'), count('dead')], [990, 10])
-    // those that ended before the daemon had a control socket are only gone
+    // tasks that ended before the daemon had a control socket are only gone
     const again = waiting(...tasks.filter((_, i) => i % 100 === 0))
     assert.equal(await again.code(), 1)
     assert.equal(lines(again.output).length, 10)
   })
 
-  it('hears of each of 1,000 tasks while they are held back', async () => {
+  it('reports each of 1,000 tasks as done after a pause that held them back', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({ spool })
     assert.equal((await spoold(['pause', spool])).code, 0)
@@ -79,24 +79,24 @@ describe('spoold wait, beside a daemon', { concurrency: 3 }, () => {
     const end = `${tasks.at(-1)}`
     const other = waiting('--timeout', '0', end)
     assert.equal(await other.code(), 124)
-    await until('it waits', () => isConnected(wait))
+    await until('wait is connected', () => isConnected(wait))
     assert.equal((await spoold(['resume', spool])).code, 0)
     assert.equal(await wait.code(), 0)
     assert.deepEqual(lines(wait.output).sort(), tasks.map(task => `done ${task}`).sort())
   })
 
-  it('notices a removal, beside a daemon that says nothing of it', async () => {
+  it('notices that a task was removed, which the daemon does not report', async () => {
     const spool = spoolDirectory()
     await startDaemon({ spool })
     const task = drop(spool, undefined, packet({ at: '9999999999' }))
     const wait = waiting('--json', task)
-    await until('it is known', async () => (await spoolSnapshotOf(spool)).tasks.waiting === 1)
+    await until('the daemon knows the task', async () => (await spoolSnapshotOf(spool)).tasks.waiting === 1)
     rmSync(task)
     assert.equal(await wait.code(), 0)
     assert.match(JSON.parse(wait.output).result, /^(?:gone|done or unknown)$/)
   })
 
-  it('goes by names and ids of a configuration', async () => {
+  it('finds tasks by names and ids in the spools of a configuration', async () => {
     const [spool, other] = [spoolDirectory(), spoolDirectory()]
     const ini = join(dirname(spool), 'wait.ini')
     writeFileSync(ini, `[uwsgi]\nspooler = ${spool}\nspooler = ${other}\n`)
@@ -119,7 +119,7 @@ describe('spoold wait, beside a daemon', { concurrency: 3 }, () => {
     assert.deepEqual([gone.code, gone.stdout], [0, `done ${path}\n`])
   })
 
-  it('knows how a task ended that was done before it waited, each time', async () => {
+  it('reports a task as done each time, even if it ended before wait began', async () => {
     const spool = spoolDirectory()
     await startDaemon({
       spool,
@@ -137,7 +137,7 @@ describe('spoold wait, beside a daemon', { concurrency: 3 }, () => {
     assert.deepEqual(failures, [])
   })
 
-  it('asks the daemon for what is gone, by name, by id and by UUID, until 10,000 more have ended', async () => {
+  it('asks the daemon about a gone task, by name, by id and by UUID, until 10,000 more have ended', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({
       spool,
@@ -156,7 +156,7 @@ describe('spoold wait, beside a daemon', { concurrency: 3 }, () => {
       const { code, stdout, stderr } = await inProcess(['wait', word])
       return [code, (stdout + stderr).replace(/^spoold: /, '').split(` ${spool}`)[0]]
     }
-    await until('all have ended', async () => (await spoolSnapshotOf(spool)).totals.done === 3)
+    await until('all tasks have ended', async () => (await spoolSnapshotOf(spool)).totals.done === 3)
     assert.equal((await spoold(['purge', '--all', spool])).code, 0)
     for (const word of [done, `${spool}/${uuid}`, `${spool}/order 7`])
       assert.deepEqual(await told(word), [0, 'done'])
@@ -164,7 +164,10 @@ describe('spoold wait, beside a daemon', { concurrency: 3 }, () => {
     for (const word of [`${spool}/typo-name`, '/nowhere/task'])
       assert.deepEqual((await told(word))[0], 4, word)
     for (let i = 0; i < 10_100; i++) drop(spool, undefined, packet({}))
-    await until('10,000 more have ended', async () => (await spoolSnapshotOf(spool)).totals.done >= 10_103)
+    await until(
+      '10,000 more tasks have ended',
+      async () => (await spoolSnapshotOf(spool)).totals.done >= 10_103,
+    )
     for (const word of [done, `${spool}/${uuid}`, `${spool}/order 7`, dead])
       assert.deepEqual(await told(word), [0, 'done or unknown'], word)
     assert.ok(daemon.isRunning)

@@ -20,7 +20,7 @@ const HANDLER = `import { existsSync } from 'node:fs'
   }`
 
 describe('spoold wait', () => {
-  it('learns from the daemon how tasks end, and says which have not', async () => {
+  it('learns from the daemon how tasks end, and says which have not ended', async () => {
     const spool = spoolDirectory()
     const go = join(dirname(spool), 'go')
     const daemon = await startDaemon({ spool, handler: HANDLER, ini: { 'spooler-concurrency': 9 } })
@@ -31,7 +31,7 @@ describe('spoold wait', () => {
     const later = drop(spool, undefined, packet({ at: '9999999999' }))
     const waits = inProcess(['wait', good, again])
     const all = inProcess(['wait', '--timeout', '1500ms', good, bad, again, later])
-    await until('both wait', () => socketsOf(daemon.pid) >= idle + 2)
+    await until('both waits are connected', () => socketsOf(daemon.pid) >= idle + 2)
     await spoolSnapshotOf(spool)
     writeFileSync(go, '')
     const { code, stdout } = await waits
@@ -55,7 +55,7 @@ describe('spoold wait', () => {
     assert.equal(dead.code, 1)
   })
 
-  it('goes by the directory where there is no daemon', async () => {
+  it('looks at the directory when there is no daemon', async () => {
     const spool = spoolDirectory()
     const [one, two] = [drop(spool), drop(spool)]
     const waits = inProcess(['wait', one, two])

@@ -13,7 +13,7 @@ import { writeIni } from '../helpers/daemon.js'
 import { skipUnless } from '../helpers/requires.js'
 import { workspace } from '../helpers/workspace.js'
 
-/** What a configuration may write, each in a directory of its own below this one. */
+/** The settings that write something, each in a directory of its own below `home`. */
 const settingsIn = (home: string) => ({
   socket: `${home}/socket/s`,
   stats: `${home}/stats/s`,
@@ -28,7 +28,7 @@ const settingsIn = (home: string) => ({
   'master-fifo': `${home}/master-fifo/fifo`,
   logto: `${home}/logto/log`,
 })
-/** Options of a file or an address that is read, watched or connected to. */
+/** The options whose file or address is read, watched or connected to. */
 const READ = [
   'touch-spoolers-reload',
   'touch-reload',
@@ -61,7 +61,7 @@ function configured(home: string, settings: object, uid?: number): string {
 }
 
 describe('what a configuration writes', () => {
-  it('is what the option table says, of every option that takes a path', () => {
+  it('is what the option table marks as written, among all options that take a path', () => {
     const written = OPTION_TABLE.flatMap((spec: OptionSpec) => (spec.writes === undefined ? [] : spec.name))
     assert.deepEqual(written.sort(), Object.keys(settingsIn('/x')).sort())
     const others = OPTION_TABLE.filter(
@@ -74,7 +74,7 @@ describe('what a configuration writes', () => {
     )
   })
 
-  it('has a path for each', () => {
+  it('has a path for each such option', () => {
     const home = workspace()
     const config = readConfig({
       environment: {},
@@ -94,7 +94,7 @@ describe('what a configuration writes', () => {
     )
   })
 
-  it('needs its directory, says check', async () => {
+  it('needs its directory, as check says when that is missing', async () => {
     const home = workspace()
     for (const [name, value] of Object.entries(settingsIn(join(home, 'missing')))) {
       const { stdout } = await inProcess(['check', configured(home, { [name]: value })])
@@ -102,7 +102,7 @@ describe('what a configuration writes', () => {
     }
   })
 
-  it('may be written under unit --hardened', async () => {
+  it('is in ReadWritePaths of unit --hardened', async () => {
     const home = workspace()
     const { stdout, stderr } = await inProcess(['unit', '--hardened', configured(home, settingsIn(home))])
     const paths = /^ReadWritePaths=(.*)$/m.exec(stdout)?.[1]?.split(' ') ?? []
@@ -110,7 +110,7 @@ describe('what a configuration writes', () => {
       assert.ok(paths.includes(join(home, name)), `${name}: ${paths.join(' ')}${stderr}`)
   })
 
-  it('waits for the network, if only figures are published there', async () => {
+  it('makes the unit wait for the network, even if only figures are published there', async () => {
     const home = workspace()
     const { stdout } = await inProcess(['unit', configured(home, { stats: '127.0.0.1:9191' })])
     assert.match(stdout, /^After=.*network/m)
@@ -118,7 +118,7 @@ describe('what a configuration writes', () => {
 })
 
 describe('doctor, as the user of the configuration', { skip: skipUnless('root') }, () => {
-  it('tries what that user writes, and says of each what stands in its way', async () => {
+  it('tries each path that this user writes, and says what stands in the way', async () => {
     const home = workspace()
     chmodSync(home, 0o755)
     const { daemonize, ...settings } = settingsIn(home)
@@ -140,7 +140,7 @@ describe('doctor, as the user of the configuration', { skip: skipUnless('root') 
     assert.match(fixed.stdout, /^ok +file: spooler-dashboard-tokens /m)
   })
 
-  it('notes a program that listens already', async () => {
+  it('notes an address on which a program listens already', async () => {
     const home = workspace()
     const servers = [createServer(), createServer()]
     const [tcp, unix] = servers
@@ -155,7 +155,7 @@ describe('doctor, as the user of the configuration', { skip: skipUnless('root') 
     for (const server of servers) server.close()
   })
 
-  it('binds what nobody listens on: an address of another machine, and the name of a file, are none', async () => {
+  it('reports an address of another machine, and a socket path that is another file, as errors', async () => {
     const home = workspace()
     writeFileSync(join(home, 's'), '')
     const ini = configured(home, { stats: '203.0.113.1:9191', 'spooler-metrics': join(home, 's') })

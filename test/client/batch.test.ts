@@ -39,7 +39,7 @@ async function failureOf(batch: Batch): Promise<BatchError> {
 
 describe('a Batch', () => {
   for (const options of [{}, { sync: false }, { allOrNothing: true }, { sync: false, allOrNothing: true }])
-    it(`stores all, in the order of add, each where it belongs: ${JSON.stringify(options)}`, async () => {
+    it(`stores all tasks in the order of add, each where it belongs: ${JSON.stringify(options)}`, async () => {
       const spooler = spoolDirectory()
       const batch = new Batch({ spooler, ...options })
       const count = isLong ? 20_000 : 2000
@@ -65,7 +65,7 @@ describe('a Batch', () => {
       }
     })
 
-  it('gives each task the mark that it brings, by which it is recognized where it is forwarded to', async () => {
+  it('names a task file after the mark of its request, by which a forwarded task is recognized', async () => {
     for (const sync of [true, false]) {
       const marks = ['m-1', 'm-2']
       const requests = marks.map(mark => ({ packet: packet({}), mark }))
@@ -79,7 +79,7 @@ describe('a Batch', () => {
     }
   })
 
-  it('is written by two threads when it is large, unsynced and plain, and its names are in the order of add', async () => {
+  it('is written by two threads when it is large, unsynced and plain, with names in the order of add', async () => {
     const spooler = spoolDirectory()
     const before = threads()
     const batch = new Batch({ spooler, sync: false })
@@ -93,7 +93,7 @@ describe('a Batch', () => {
     assert.deepEqual(names, [...names].sort(compareVersions))
   })
 
-  it('tells every failure of both threads', async () => {
+  it('reports each failure of both threads', async () => {
     const spooler = spoolDirectory()
     const batch = new Batch({ spooler, sync: false })
     for (let i = 0; i < 20_000; i++) batch.add({ i })
@@ -107,7 +107,7 @@ describe('a Batch', () => {
     }
   })
 
-  it('keeps no program alive by its second thread', async () => {
+  it('does not keep a program alive by its second thread', async () => {
     const program = `import { Batch } from '${join(ROOT, 'dist/index.js')}'
       const batch = new Batch({ spooler: '${spoolDirectory()}', sync: false })
       for (let i = 0; i < 5000; i++) batch.add({ i })
@@ -119,7 +119,7 @@ describe('a Batch', () => {
     assert.equal(child.output, '5000 true\n')
   })
 
-  it('opens no more files at once than there are descriptors, whatever bodies come in pieces', async () => {
+  it('opens no more files at once than there are descriptors, even if all bodies come in pieces', async () => {
     const program = `import { Batch } from '${join(ROOT, 'dist/index.js')}'
       const body = async function* () {
         yield Buffer.from('one')
@@ -138,7 +138,7 @@ describe('a Batch', () => {
     assert.equal(child.output, '1000\n1000\n')
   })
 
-  it('without sync publishes what is whole while the body of another task arrives: no sweep meets it', async () => {
+  it('publishes complete tasks without sync before the body of another one is there, so no sweep meets them', async () => {
     const spooler = spoolDirectory()
     let meanwhile: readonly string[] = []
     const body = async function* () {
@@ -154,13 +154,13 @@ describe('a Batch', () => {
   })
 
   for (const options of [{}, { sync: false, allOrNothing: true }])
-    it(`a sweep leaves alone what waits for the body of another task: ${JSON.stringify(options)}`, async () => {
+    it(`keeps a task that waits for the body of another one safe from a sweep: ${JSON.stringify(options)}`, async () => {
       const spooler = spoolDirectory()
       const ofADeadWriter = join(spooler, hiddenRef('left'))
       const body = async function* () {
         yield Buffer.from('slow')
         writeFileSync(ofADeadWriter, '')
-        await until('the sweep has removed what is as old', async () => {
+        await until('the sweep has removed a file of the same age that a dead writer left', async () => {
           await sweepSpool({ spool: spooler, graceMs: 5000, idTtlMs: 0 })
           return !existsSync(ofADeadWriter)
         })
@@ -193,7 +193,7 @@ describe('a Batch', () => {
     assert.equal((await batch.spool()).length, 1)
   })
 
-  it('says of each task what became of it', async () => {
+  it('says of each task whether it was stored', async () => {
     for (const sync of [true, false]) {
       const spooler = spoolDirectory()
       writeFileSync(join(spooler, '5'), 'no directory')
@@ -207,7 +207,7 @@ describe('a Batch', () => {
     }
   })
 
-  it('stores nothing when one cannot be stored and it was asked for all or nothing', async () => {
+  it('stores nothing with allOrNothing when one task cannot be stored', async () => {
     for (const sync of [true, false]) {
       const spooler = spoolDirectory()
       writeFileSync(join(spooler, '5'), 'no directory')
@@ -242,7 +242,7 @@ describe('a Batch', () => {
     }
   })
 
-  it('does not follow a priority that leads elsewhere', async () => {
+  it('does not follow a priority directory that is a link', async () => {
     const [spooler, elsewhere] = [spoolDirectory(), spoolDirectory()]
     symlinkSync(elsewhere, join(spooler, '5'))
     chmodSync(elsewhere, 0o777)

@@ -10,7 +10,7 @@ import { ROOT, spoolDirectory, workspace } from '../helpers/workspace.js'
 
 const run = promisify(execFile)
 
-/** A program that stores a task in the spool that its argument names. @returns the bundle */
+/** Bundles a program that stores a task in the spool that its argument names. @returns the bundle */
 async function bundle(external: string[]): Promise<string> {
   const directory = workspace()
   mkdirSync(join(directory, 'node_modules'))
@@ -32,13 +32,13 @@ async function bundle(external: string[]): Promise<string> {
 }
 
 describe('a program in a bundle', () => {
-  it('that has spoold beside it stores tasks', async () => {
+  it('stores tasks when spoold is beside the bundle', async () => {
     const spool = spoolDirectory()
     await run(process.execPath, [await bundle(['spoold']), spool])
     assert.equal(leftIn(spool).length, 1)
   })
 
-  it('that has spoold in it says what to do', async () => {
+  it('says what to do when spoold is part of the bundle', async () => {
     const spool = spoolDirectory()
     await assert.rejects(
       run(process.execPath, [await bundle([]), spool]),

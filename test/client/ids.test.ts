@@ -38,7 +38,7 @@ describe('an id', () => {
       assert.equal(lstatSync(join(spooler, '.spoold')).mode & 0o777, 0o700)
     })
 
-  it('holds after the task has run and is gone', async () => {
+  it('still counts after the task is gone', async () => {
     const spooler = spoolDirectory()
     const { path } = await enqueue({ n: 1 }, { spooler, priority: 5, id: 'a' })
     unlinkSync(path)
@@ -46,7 +46,7 @@ describe('an id', () => {
     assert.deepEqual(leftIn(spooler), [])
   })
 
-  it('is one task when ten processes bring it at the same time', async () => {
+  it('makes one task when ten processes use it at the same time', async () => {
     const spooler = spoolDirectory()
     const script = `
       import { enqueue } from 'spoold'
@@ -71,7 +71,7 @@ describe('an id', () => {
     assert.equal(leftIn(spooler).length, 40)
   })
 
-  it('is made good by the next call when its writer died between the promise and the publication', async () => {
+  it('is published by the next call when its writer died between the promise and the publication', async () => {
     for (const sync of [true, false]) {
       const spooler = spoolDirectory()
       const ref = diePromised(spooler, 'a', sync)
@@ -83,7 +83,7 @@ describe('an id', () => {
     }
   })
 
-  it('that was promised is published by the sweep, where a mere leftover is removed', async () => {
+  it('that was promised is published by a sweep, which removes a mere leftover', async () => {
     const spooler = spoolDirectory()
     const promised = diePromised(spooler, 'a', true)
     const leftover = `.spoold-uwsgi_spoolfile_on_dead_1_1_1_1_1.tmp`
@@ -94,7 +94,7 @@ describe('an id', () => {
     assert.deepEqual(leftIn(spooler), [promised])
   })
 
-  it('keeps its task when its writer was suspended for long, and promises it while a sweep is at it', async () => {
+  it('keeps its task when a writer that was suspended for long promises it in the middle of a sweep', async () => {
     const spooler = spoolDirectory()
     const steps = writeSteps({ packet: packet({ n: '1' }), id: 'a' }, { spool: spooler, sync: true })
     const goOnTo = (isThere: (wait: Wait) => boolean) => {
@@ -125,7 +125,7 @@ describe('an id', () => {
     assert.equal(leftIn(spooler).length, 2)
   })
 
-  it('counts in a batch as elsewhere, also twice in the same one', async () => {
+  it('counts in a batch as elsewhere, even twice in the same batch', async () => {
     const spooler = spoolDirectory()
     const first = await enqueue({ n: 1 }, { spooler, id: 'a' })
     for (const allOrNothing of [true, false]) {
@@ -142,7 +142,7 @@ describe('an id', () => {
   })
 
   for (const evil of ['../../etc/passwd', '/etc/passwd', 'x', '5/../../uwsgi_spoolfile_on_x', ''])
-    it(`whose link was bent to ${JSON.stringify(evil)} leads nowhere`, async () => {
+    it(`is refused when its link was changed to ${JSON.stringify(evil)}`, async () => {
       const spooler = spoolDirectory()
       mkdirSync(join(spooler, '.spoold/ids'), { recursive: true })
       if (evil === '') writeFileSync(linkOf(spooler, 'a'), '')
@@ -155,7 +155,7 @@ describe('an id', () => {
     })
 })
 
-/** Goes the road of a write up to the step before the rename, and no further. @returns the task's ref */
+/** Performs the steps of a write up to the one before the rename. @returns the ref of the task */
 function diePromised(spool: string, id: string, sync: boolean): string {
   const steps = writeSteps({ packet: packet({ n: '1' }), id }, { spool, sync })
   for (let step = steps.next(); step.done !== true; step = steps.next()) {

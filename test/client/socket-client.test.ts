@@ -28,7 +28,7 @@ async function server(ini: Readonly<Record<string, string | number>> = {}, spool
 
 const contents = (spool: string) => leftIn(spool).map(path => readFileSync(join(spool, path)))
 
-/** A server that answers as the test says. */
+/** Starts a server that answers as the test says. @returns its address */
 async function fake(answer: (socket: Socket) => void): Promise<string> {
   const sockets = new Set<Socket>()
   const each: Server = createServer(socket => {
@@ -46,7 +46,7 @@ async function fake(answer: (socket: Socket) => void): Promise<string> {
 }
 
 describe('the client of a socket', () => {
-  it('stores tasks as the library does, and says where', async () => {
+  it('stores tasks as the library does, and returns the address', async () => {
     const { spool, address } = await server()
     const transport = open(address)
     assert.equal(
@@ -108,7 +108,7 @@ describe('the client of a socket', () => {
     assert.equal(leftIn(spool).length, 2)
   })
 
-  it('connects again after the daemon was restarted, and after its connection was closed for idleness', async () => {
+  it('connects again after the daemon was restarted, and after an idle connection was closed', async () => {
     const spool = spoolDirectory()
     const name = `idle-${process.pid}`
     const path = join(dirname(spool), name)
@@ -119,8 +119,8 @@ describe('the client of a socket', () => {
     await transport.enqueue(requestFrom({ n: 1, at: 2_000_000_000 }))
     first.child.kill('SIGKILL')
     await first.exited
-    // the kernel closed its sockets before it could be waited for: some turns later the client has heard of it,
-    // and knows that what it is given now was never sent
+    // the kernel closed the sockets of the daemon before its exit could be awaited: some turns later the client has heard
+    // of it, and knows that what it is given now was never sent
     const heard = async () => {
       for (let turn = 0; turn < 10; turn++) await new Promise(resolve => setImmediate(resolve))
     }
@@ -141,7 +141,7 @@ describe('the client of a socket', () => {
     assert.equal(leftIn(spool).length, 3)
   })
 
-  it('says what was refused', async () => {
+  it('rejects with a code what the daemon refuses, and what it refuses itself', async () => {
     const { spool, daemon, address } = await server({ 'socket-max-body': 10, 'buffer-size': 100 })
     const transport = open(address)
     await assert.rejects(transport.enqueue(requestFrom({ spooler: '/nope' })), { code: 'SOCKET_REFUSED' })
@@ -164,7 +164,7 @@ describe('the client of a socket', () => {
     assert.match(daemon.output, /unable to find spooler "\/nope"/)
   })
 
-  it('says when nothing listens, and what it means when there is no answer', async () => {
+  it('rejects with SOCKET_UNREACHABLE when nothing listens, and with SOCKET_UNANSWERED without an answer', async () => {
     await assert.rejects(open('127.0.0.1:1').enqueue(requestFrom({})), {
       code: 'SOCKET_UNREACHABLE',
       message: /127\.0\.0\.1:1/,
@@ -189,7 +189,7 @@ describe('the client of a socket', () => {
     await assert.rejects(open(dying).enqueue(requestFrom({})), { code: 'SOCKET_UNANSWERED' })
   })
 
-  it('keeps no program alive', async () => {
+  it('does not keep a program alive', async () => {
     const { spool, address } = await server()
     const script = `
       const { SocketDestination } = await import('${ROOT}/build/src/engines/client/socket-client.js')
@@ -207,7 +207,7 @@ describe('the client of a real uWSGI', () => {
     [PYPI, ''],
   ] as const
   for (const [uwsgi, plugins] of ROWS)
-    it(`speaks a packet a connection (${uwsgi.title} ${plugins}), and sends no body`, {
+    it(`sends one packet per connection (${uwsgi.title} ${plugins}), and no body`, {
       skip: skipUnless(uwsgi.needs),
     }, async () => {
       const spool = spoolDirectory()

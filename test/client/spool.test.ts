@@ -11,7 +11,7 @@ import { until } from '../helpers/until.js'
 import { startUwsgi, UWSGIS } from '../helpers/uwsgi.js'
 import { FIXTURES, spoolDirectory, workspace } from '../helpers/workspace.js'
 
-/** A dictionary as uWSGI was asked to spool it, and the file that it made of it. */
+/** A dictionary that uWSGI was asked to spool, and the file that uWSGI made of it. */
 interface Asked {
   readonly file: string
   readonly mode: string
@@ -25,7 +25,7 @@ const dictionaryOf = ({ asked }: Asked): Dictionary =>
     ([key, value]) => [Buffer.from(key, 'latin1').toString(), Buffer.from(value, 'base64')] as const,
   )
 
-/** Stores with every way that the library has. */
+/** The ways in which the library stores a task. */
 const WAYS: Readonly<Record<string, (dictionary: Dictionary, options: SpoolOptions) => Promise<string>>> = {
   'spool, synced': spool,
   'spool, not synced': (dictionary, options) => spool(dictionary, { ...options, sync: false }),
@@ -44,7 +44,7 @@ function refusal(code: string, details: Record<string, unknown>) {
 
 describe('spool()', () => {
   for (const [way, store] of Object.entries(WAYS))
-    it(`makes of what uWSGI was asked for the same bytes, mode, time and directory: ${way}`, async () => {
+    it(`writes the same bytes, mode, time and directory as uWSGI for the same dictionary: ${way}`, async () => {
       const directory = workspace()
       execFileSync('tar', ['-xf', join(FIXTURES, 'golden/spool.tar'), '-C', directory])
       const ours = spoolDirectory()
@@ -60,7 +60,7 @@ describe('spool()', () => {
     })
 
   for (const uwsgi of UWSGIS)
-    it(`writes what ${uwsgi.title} runs with the same dictionary`, {
+    it(`writes tasks that ${uwsgi.title} runs with the same dictionary`, {
       skip: skipUnless(uwsgi.needs),
     }, async () => {
       const directory = spoolDirectory()
@@ -76,7 +76,7 @@ def spooler(env):
     return uwsgi.SPOOL_OK
 uwsgi.spooler = spooler`
       startUwsgi({ uwsgi, spool: directory, handler, args: ['--spooler-ordered', '--spooler-quiet'] })
-      await until('all have run', () => leftIn(directory).length === 0, 60_000)
+      await until('all tasks have run', () => leftIn(directory).length === 0, 60_000)
       const got = new Map<string, Record<string, string>>()
       for (const line of readFileSync(join(dirname(directory), 'journal'), 'utf8')
         .trim()
@@ -139,7 +139,7 @@ uwsgi.spooler = spooler`
       assert.deepEqual(leftIn(directory), [])
     })
 
-  it('checks limits before anything is written, and says key and sizes', async () => {
+  it('checks limits before anything is written, and names the key and the sizes', async () => {
     const spooler = join(workspace(), 'never-made')
     const limit = 65_535
     const cases: Array<[Dictionary, SpoolOptions, Record<string, unknown>]> = [
@@ -172,7 +172,7 @@ uwsgi.spooler = spooler`
     await assert.rejects(spool({ a: 1 }), refusal('REQUEST_INVALID', { key: 'spooler' }))
   })
 
-  it('says what milliseconds look like', async () => {
+  it('asks whether a time that is too large is in milliseconds', async () => {
     const spooler = join(workspace(), 'never-made')
     const message =
       /^at must be [^\n]*, got 1700000000000, [^\n]*are these milliseconds\? Give seconds, or a Date$/
@@ -180,13 +180,13 @@ uwsgi.spooler = spooler`
     assert.equal(existsSync(spooler), false)
   })
 
-  it('takes what fits to the last byte', async () => {
+  it('takes a packet that is as long as the limit', async () => {
     const value = 'x'.repeat(65_535 - 5)
     const path = await spool({ k: value }, { spooler: spoolDirectory() })
     assert.deepEqual(readFileSync(path), packet({ k: value }))
   })
 
-  it('understands a time in every form, and writes it where uWSGI and we look', async () => {
+  it('takes a time in every form, and writes it as the mtime and as the key at', async () => {
     const spooler = spoolDirectory()
     const ms = 1_893_456_000_000
     for (const at of [ms / 1000, new Date(ms), new Date(ms).toISOString(), String(ms / 1000)])
@@ -196,7 +196,7 @@ uwsgi.spooler = spooler`
       }
   })
 
-  it('lets options win over keys, and leaves the key where it was', async () => {
+  it('lets options win over keys, and leaves the key in its position', async () => {
     const spooler = spoolDirectory()
     const path = await spool(
       { priority: 3, at: 5, body: 'no', a: 1 },
@@ -240,7 +240,7 @@ uwsgi.spooler = spooler`
 })
 
 describe('the spooler of a task', () => {
-  it('is the first, or the one it names by any path that leads there', async () => {
+  it('is the first one, or the one that the task names by any path that leads there', async () => {
     const [first, second] = [spoolDirectory(), spoolDirectory()]
     const link = join(workspace(), 'link')
     symlinkSync(second, link)
@@ -260,7 +260,7 @@ describe('the spooler of a task', () => {
     }
   })
 
-  it('stays in the packet, as in uWSGI, when it is a key; as an option it is only the address', async () => {
+  it('stays in the packet when it is a key, as in uWSGI, and does not get into it when it is an option', async () => {
     const directory = spoolDirectory()
     const named = await spool({ spooler: directory, a: 1 })
     assert.deepEqual(readFileSync(named), packet({ spooler: directory, a: '1' }))
@@ -268,7 +268,7 @@ describe('the spooler of a task', () => {
     assert.deepEqual(readFileSync(path), packet({ a: '1' }))
   })
 
-  it('is refused when it is none of the allowed, and nothing is made', async () => {
+  it('is refused when it is none of the allowed ones, and nothing is made', async () => {
     const allowed = spoolDirectory()
     const other = spoolDirectory()
     for (const spooler of [other, dirname(allowed), `${allowed}/7`, `${allowed}x`, '/', '.', 'a\0b'])
@@ -279,7 +279,7 @@ describe('the spooler of a task', () => {
     assert.deepEqual([...leftIn(allowed), ...leftIn(other)], [])
   })
 
-  it('is found again when the directory was moved away and made anew', async () => {
+  it('is found again after its directory was removed and made anew', async () => {
     const directory = spoolDirectory()
     await spool({ a: 1 }, { spooler: directory })
     execFileSync('rm', ['-r', directory])

@@ -3,7 +3,7 @@ import { it } from 'node:test'
 import { coerce } from '#src/formats/config/coerce.js'
 import { findOption } from '#src/formats/config/option-table.js'
 
-it('seconds become milliseconds, whatever unit they have', () => {
+it('a time becomes milliseconds, whatever its unit', () => {
   const spec = findOption('spooler-harakiri')
   assert.ok(spec !== undefined)
   for (const [text, ms] of [
@@ -17,7 +17,7 @@ it('seconds become milliseconds, whatever unit they have', () => {
     assert.deepEqual(coerce(spec, text), { value: ms }, text)
 })
 
-it('a flag may know a word of its own beside true and false', () => {
+it('a flag may have a word of its own beside true and false', () => {
   const spec = findOption('spooler-ordered')
   assert.ok(spec !== undefined)
   for (const [text, value] of [

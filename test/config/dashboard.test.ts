@@ -12,7 +12,7 @@ function errorsOf(settings: Readonly<Record<string, string>>): string {
 }
 
 describe('spooler-dashboard', () => {
-  it('has a role and a mode per unix socket; only viewers and proxies share theirs', () => {
+  it('has a role and a mode, which is 660 by default for viewers and proxies alone', () => {
     const rights = (text: string) => {
       const { address, mode, role, mayReadPayload, isProxied, hosts } = parseDashboard(text)
       return [address, mode.toString(8), role, mayReadPayload, isProxied, ...hosts]
@@ -44,12 +44,12 @@ describe('spooler-dashboard', () => {
     '/run/a.sock,proxies',
     '127.0.0.1:99999',
   ])
-    it(`is wrong: ${text}`, () => {
+    it(`is refused: ${text}`, () => {
       assert.throws(() => parseDashboard(text), { code: 'ADDRESS_INVALID' })
       if (text !== '') assert.match(errorsOf({ 'spooler-dashboard': text }), /spooler-dashboard: /)
     })
 
-  it('needs tokens, and a word about the missing TLS, where other machines can reach it', () => {
+  it('needs tokens and spooler-http-insecure when other machines can reach it', () => {
     const [address, insecure] = [{ 'spooler-dashboard': '0.0.0.0:8717' }, { 'spooler-http-insecure': 'on' }]
     const tokens = { 'spooler-dashboard-tokens': '/etc/tokens' }
     assert.match(errorsOf(address), /would use it over plain HTTP/)

@@ -3,14 +3,14 @@ import { describe, it } from 'node:test'
 import { formatProblem } from '#src/formats/ini/setting.js'
 import { checkGiven } from '../ini/reading.js'
 
-/** The problems of an ini, with what else it needs to be right. */
+/** Returns the problems of an ini that has these lines beside what it needs. */
 function problemsOf(lines: string, argv: readonly string[] = ['--ini', 'app.ini']) {
   const ini = `[uwsgi]\nspooler = spool\nspooler-import = h.mjs\n${lines}\n`
   const { options, anySpool, problems } = checkGiven({ files: { 'app.ini': ini, 'h.mjs': '' }, argv })
   return { options: { ...options, ...anySpool.options }, list: problems.list.map(formatProblem) }
 }
 
-describe('a configuration gets the hint', () => {
+describe('hints about a configuration', () => {
   const HINTS: Readonly<Record<string, RegExp>> = {
     'spooler = ~/spool': /^app.ini:4: warning: spooler: .*~ is not expanded; write \$\(HOME\)/,
     'spooler = $(NOPE)/spool': /warning: spooler: .*there is no environment variable NOPE/,
@@ -48,7 +48,7 @@ describe('a configuration gets the hint', () => {
     'spooler-exec = ./h.mjs -v':
       /^app.ini:4: warning: spooler-exec: \.\/h\.mjs is looked for in the directory of the task/,
   }
-  /** What was written, and another option overrules, or needs and is not there. */
+  /** Options without effect, because another one overrules them, or because one that they need is missing. */
   const UNUSED: Readonly<Record<string, string>> = {
     'logto = a.log\ndaemonize = b.log': 'logto has no effect: daemonize names the log',
     'log-date = iso\nlog-format = json':
@@ -66,7 +66,7 @@ describe('a configuration gets the hint', () => {
       'spooler-max-worker-lifetime-delta: has no effect without max-worker-lifetime = SECONDS',
   }
   for (const [lines, warning] of Object.entries(UNUSED))
-    it(`that nothing reads what is written: ${JSON.stringify(lines)}`, () => {
+    it(`say that nothing reads an option: ${JSON.stringify(lines)}`, () => {
       assert.ok(
         problemsOf(lines).list.includes(`app.ini:4: warning: ${warning}`),
         problemsOf(lines).list.join('\n'),
@@ -81,7 +81,7 @@ describe('a configuration gets the hint', () => {
     'socket-allow = 127.0.0.1\nsocket = 127.0.0.1:0',
     'spooler-lock = ofd\nspooler = redis://127.0.0.1/0/mail',
   ])
-    it(`nothing of what is read: ${JSON.stringify(lines)}`, () => {
+    it(`do not say so of an option that is read: ${JSON.stringify(lines)}`, () => {
       const { list } = problemsOf(lines)
       assert.deepEqual(
         list.filter(problem => problem.includes('has no effect')),
@@ -98,14 +98,14 @@ describe('a configuration gets the hint', () => {
       )
     })
 
-  it('no placeholder of a shell, or of Python', () => {
+  it('leave placeholders of a shell or of Python alone', () => {
     const { list } = problemsOf(
       'spooler-exec = echo $(date)\ncron = 0 0 -1 -1 -1 touch $(hostname)\nenv = LINE=%%(asctime)s %%(message)s',
     )
     assert.deepEqual(list, [])
   })
 
-  it('what an ini hides whole, and nothing else', () => {
+  it('say that nothing of an ini is read, and nothing else', () => {
     const only = (text: string) => {
       const files = { 'app.ini': text, 'h.mjs': '' }
       return checkGiven({ files, argv: ['--ini', 'app.ini'] }).problems.list.map(formatProblem)
@@ -122,7 +122,7 @@ describe('a configuration gets the hint', () => {
     assert.equal(marked.length, 3)
   })
 
-  it('which of uWSGI’s options ask for work that is not done here, and which are harmless', () => {
+  it('tell which options of uWSGI ask for work that is not done here, and which are harmless', () => {
     const { list } = problemsOf(
       'attach-daemon = memcached\nharakiri = 20\nhook-as-user = touch:x\nplugins = python3',
     )
@@ -132,17 +132,17 @@ describe('a configuration gets the hint', () => {
     ])
   })
 
-  it('nothing of what an address of Redis has, which may be a password', () => {
+  it('say nothing about an address of Redis, which may contain a password', () => {
     const { list } = problemsOf('spooler = redis://:secret@127.0.0.1/0/mail?lock=60')
     assert.deepEqual(list, [])
   })
 
-  it('nothing of what is given again in another file, or by the command line', () => {
+  it('say nothing about an option that is given again in another file or on the command line', () => {
     const { list } = problemsOf('spooler-max-tasks = 1', ['--ini', 'app.ini', '--spooler-max-tasks', '2'])
     assert.deepEqual(list, [])
   })
 
-  it('nothing of the variable that says where programs schedule: both may share an environment file', () => {
+  it('say nothing about SPOOLD_ENQUEUE_TO, because the daemon and programs may share an environment file', () => {
     const env = { SPOOLD_ENQUEUE_TO: '/var/spool/app', SPOOLD_SPOOLER_MAX_TASKS: '2' }
     const files = {
       'app.ini': '[uwsgi]\nspooler = one\nspooler-import = h.mjs\nstrict = true\n',
@@ -153,12 +153,12 @@ describe('a configuration gets the hint', () => {
     assert.equal(spools[0]?.options.spoolerMaxTasks, 2)
   })
 
-  it('of a yaml file that the command line names', () => {
+  it('refuse a yaml file that the command line names', () => {
     const { list } = problemsOf('', ['--ini', 'app.ini', '--yaml', 'other.yml'])
     assert.match(list.join('\n'), /error: yaml: other.yml: expected an ini file/)
   })
 
-  it('what was probably meant, by the first hundred unknown options', () => {
+  it('guess what was meant by the first hundred unknown options', () => {
     const { list } = problemsOf(
       Array.from({ length: 2000 }, (_, i) => `spooler-frequency${i % 7} = ${i}`).join('\n'),
     )
@@ -170,13 +170,13 @@ describe('a configuration gets the hint', () => {
     ['a binary file', Buffer.from(Array.from({ length: 3000 }, (_, i) => (i * 7) % 256))],
     ['a program', Buffer.from(`import x from 'y'\n${'console.log(1)\nif (a) {\n}\n'.repeat(50)}`)],
   ] as const)
-    it(`little of ${what}`, () => {
+    it(`are few for ${what}`, () => {
       const { problems } = checkGiven({ files: { 'app.ini': bytes } })
       assert.ok(problems.list.length <= 5, problems.list.map(formatProblem).join('\n'))
     })
 })
 
-describe('what uWSGI reads is read', () => {
+describe('spoold reads what uWSGI reads', () => {
   it('a number with a comment behind it', () => {
     const { options, list } = problemsOf(
       'spooler-frequency = 1 # Frequency for scanning\nspooler-processes=4 // four\nspooler-max-tasks = 7 ; seven',
@@ -188,7 +188,7 @@ describe('what uWSGI reads is read', () => {
     assert.ok(list.every(problem => problem.includes('warning')))
   })
 
-  it('spooler-frequency = 0 as the shortest', () => {
+  it('spooler-frequency = 0 as the shortest frequency', () => {
     const { options, list } = problemsOf('spooler-frequency = 0')
     assert.equal(options.spoolerFrequencyMs, 1000)
     assert.match(list.join(), /^app.ini:4: warning/)
@@ -201,7 +201,7 @@ describe('what uWSGI reads is read', () => {
   })
 })
 
-it('a file of which two sections are read is one file', () => {
+it('a file counts as one when two of its sections are read', () => {
   const ini = '[uwsgi]\nini = :spool\n[spool]\nspooler = sp\nspooler-import = h.mjs\n'
   const { files, problems } = checkGiven({ files: { 'app.ini': ini, 'h.mjs': '' } })
   assert.deepEqual(problems.errors, [])

@@ -6,7 +6,7 @@ import { inProcessAt, spoold } from '../helpers/cli.js'
 import { skipUnless } from '../helpers/requires.js'
 import { workspace } from '../helpers/workspace.js'
 
-/** What `spoold check` says of an ini with these lines. */
+/** Returns what `spoold check` prints about an ini with these lines. */
 async function check(lines: string): Promise<string> {
   const cwd = workspace()
   writeFileSync(join(cwd, 'h.mjs'), 'export default () => -2')
@@ -49,7 +49,7 @@ describe('a configuration of the network', () => {
       assert.match(await check(lines), said)
     })
 
-  it('is good', async () => {
+  it('is good when all of its lines are', async () => {
     const lines = [
       'socket = 127.0.0.1:0',
       'socket = s.sock',
@@ -68,7 +68,7 @@ describe('a configuration of the network', () => {
     assert.equal(await check('socket = s.sock\nmaster-as-root = true\nuid = nobody'), GOOD)
   })
 
-  it('has the letters that uWSGI has', async () => {
+  it('may use the short options of uWSGI', async () => {
     const cwd = workspace()
     writeFileSync(join(cwd, 'h.mjs'), 'export default () => -2')
     const flags = [
@@ -93,7 +93,7 @@ describe('a configuration of the network', () => {
 })
 
 describe('the options of the network', () => {
-  it('are in the generated page', () => {
+  it('are in the generated page docs/options.md', () => {
     const page = readFileSync(new URL('../../../docs/options.md', import.meta.url), 'utf8')
     assert.match(page, /## Network[\s\S]*`socket`, `uwsgi-socket`, `-s`/)
   })

@@ -15,7 +15,7 @@ function check(lines: string, argv = ['--ini', 'app.ini'], env = {}) {
 }
 
 describe("uWSGI's names of the options of adaptive processes", () => {
-  it('mean the processes of spools where no requests are served, and workers is their maximum', () => {
+  it('set the processes of spools when no requests are served, and workers is their maximum', () => {
     for (const maximum of ['workers', 'processes']) {
       const { spool, options, list } = check(
         `cheaper-algo = spare\ncheaper = 2\ncheaper-initial = 5\n${maximum} = 10\ncheaper-step = 1\n` +
@@ -31,7 +31,7 @@ describe("uWSGI's names of the options of adaptive processes", () => {
     }
   })
 
-  it('leave workers alone without a plain cheaper, and beside spooler-processes', () => {
+  it('do not make workers the maximum without a plain cheaper, or beside spooler-processes', () => {
     const ignored = /these options of uWSGI have no effect in spoold: workers \(app\.ini:4\)/
     const alone = check('workers = 10')
     assert.equal(alone.spool.spoolerProcesses, 1)
@@ -43,7 +43,7 @@ describe("uWSGI's names of the options of adaptive processes", () => {
     assert.match(ours.list.join('\n'), ignored)
   })
 
-  it('are left to uWSGI where requests are served, whatever says so and wherever, in one line', () => {
+  it('are left to uWSGI when any option in any place serves requests, as one warning says', () => {
     const serving: Array<[lines: string, argv: string[], env: Record<string, string>, by: string]> = [
       ['http-socket = :80', [], {}, 'http-socket (app.ini:4)'],
       ['php-docroot = .', [], {}, 'php-docroot (app.ini:4)'],
@@ -75,12 +75,12 @@ describe("uWSGI's names of the options of adaptive processes", () => {
     assert.equal(spool.spoolerCheaper, 2)
   })
 
-  it('give way to those of spools, whichever comes first', () => {
+  it('give way to those of spools, in whichever order they come', () => {
     for (const lines of ['cheaper = 1\nspooler-cheaper = 2', 'spooler-cheaper = 2\ncheaper = 1'])
       assert.equal(check(`${lines}\nspooler-processes = 3`).spool.spoolerCheaper, 2)
   })
 
-  it('exist beside each option of a spool, but for those that uWSGI lacks', () => {
+  it('exist beside each option of a spool, except for those that uWSGI lacks', () => {
     const options = OPTION_TABLE.filter(({ group }) => group === 'scaling')
     const lacking = options.filter(spec => !('plain' in spec)).map(({ name }) => name)
     assert.deepEqual(lacking, ['spooler-cheaper-algos-list', 'spooler-cheaper-wait', 'spooler-cheap'])
@@ -98,7 +98,7 @@ describe("uWSGI's names of the options of adaptive processes", () => {
   })
 })
 
-/** `spooler-cheap-start` is `cheap`: `spooler-cheap` is another option of uWSGI's. */
+/** Returns `spooler-` and uWSGI's name of an option. `spooler-cheap-start` is `cheap`: uWSGI has a `spooler-cheap`, too. */
 function plainOf(name: string): string {
   return name === 'spooler-cheap-start' ? 'spooler-cheap' : name
 }
@@ -108,8 +108,8 @@ function checkOf(lines: string) {
   return { spools, list }
 }
 
-describe('wrong adaptive processes', () => {
-  // each with what the real uWSGI 2.0.21 says of it, if it does
+describe('a wrong configuration of adaptive processes', () => {
+  // each with what uWSGI 2.0.21 says about it, if anything
   const CASES: ReadonlyArray<readonly [lines: string, problem: RegExp]> = [
     [
       'cheaper = 4\nworkers = 4',
@@ -190,5 +190,5 @@ describe('wrong adaptive processes', () => {
     'max-worker-lifetime = 5\nmin-worker-lifetime = 4',
   ]
   for (const lines of RIGHT)
-    it(`are not ${lines.replaceAll('\n', ', ')}`, () => assert.deepEqual(check(lines).list, []))
+    it(`is not ${lines.replaceAll('\n', ', ')}`, () => assert.deepEqual(check(lines).list, []))
 })

@@ -7,7 +7,7 @@ import { Hide } from '#src/formats/protocol/hide.js'
 
 const SECRET = 'zq31'
 
-/** What is shown of one setting: `option = value`, for each option that has this value somewhere. */
+/** Returns what is shown of one setting: `option = value`, for each option that has this value somewhere. */
 function shown(key: string, value: string, hidden: readonly string[] = []): string[] {
   const commandLine = [{ key, value, where: { file: 'app.ini', line: 7 } }]
   const config = readConfig({ environment: {}, commandLine, files: [], version: '0' })
@@ -44,7 +44,7 @@ describe('the settings that are shown', () => {
       'cron = 0 3 * * * post --password=[hidden] "token": [hidden]',
     ],
   ] as const)
-    it(`are without what is secret in ${key} = ${value.replaceAll('\n', '\\n')}`, () => {
+    it(`are without the secret in ${key} = ${value.replaceAll('\n', '\\n')}`, () => {
       const texts = shown(key, value)
       assert.deepEqual(texts, expected)
       assert.ok(!texts.join().includes(SECRET))

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { formatProblem } from '#src/formats/ini/setting.js'
 import { checkGiven, type Given } from '../ini/reading.js'
 
-/** What only one of two programs can have, with a value of the ini, and how spoold sees that it has none. */
+/** The options whose file or address only one of two programs can have, each with a value of the ini. */
 const SITES = {
   socket: 'site.sock',
   pidfile: 'site.pid',
@@ -39,7 +39,7 @@ interface Row {
   readonly argv?: readonly string[]
   readonly env?: Readonly<Record<string, string>>
   readonly files?: Readonly<Record<string, string>>
-  /** What spoold took before it knew sites; and takes now. */
+  /** The options that spoold takes with `spooler-take = all`, as before it knew sites; and those that it takes without. */
   readonly before: readonly Name[]
   readonly now: readonly Name[]
 }
@@ -83,13 +83,13 @@ const ROWS: Readonly<Record<string, Row>> = {
     before: ['socket', 'pidfile', 'logto', 'daemonize'],
     now: ['pidfile', 'daemonize'],
   },
-  'a container, which says it in the environment': {
+  'a container whose environment says where the statistics go': {
     ini: `module = app\n${lines(['socket', 'stats'])}`,
     env: { SPOOLD_STATS: ':9143' },
     before: ['socket', 'stats'],
     now: ['stats'],
   },
-  "sections: uWSGI's own is not read": {
+  "sections, of which uWSGI's own is not read": {
     ini: `module = app\n${lines(['logto'])}\n[web]\nini = app.ini:uwsgi\n${lines(['socket', 'pidfile'])}`,
     before: ['logto'],
     now: ['logto'],
@@ -133,7 +133,7 @@ describe('an ini that a web site may share', () => {
     ])
   })
 
-  it('wants options in spooler-take that are left', () => {
+  it('refuses a name in spooler-take that is none of the options left to uWSGI', () => {
     const { problems } = checkGiven({
       files: {
         'app.ini': `[uwsgi]\nspooler = sp\nspooler-take = logfile stats-server\n${PYTHON}`,

@@ -24,7 +24,7 @@ const GIVEN = {
 }
 
 describe('the spools of a configuration', () => {
-  it('are in their order, as often as they are named, each with where it was written', () => {
+  it('are listed in their order, as often as they are named, each with where it was written', () => {
     const { spools } = resolveOptions(readGiven(GIVEN))
     assert.deepEqual(
       spools.map(({ directory, isExternal, where }) => [directory, isExternal, formatWhere(where)]),
@@ -49,7 +49,7 @@ describe('the spools of a configuration', () => {
     }
   })
 
-  it('are none of what is empty, which is an error', () => {
+  it('are none, with an error, when the value is empty', () => {
     const { spools, problems } = checkGiven({ files: { 'app.ini': '[uwsgi]\nspooler =\n' } })
     assert.deepEqual(spools, [])
     assert.match(
@@ -67,7 +67,7 @@ describe('a spool with options of its own', () => {
     return { spools, anySpool, list: problems.list.map(formatProblem) }
   }
 
-  it('has these, and the others of the configuration, each with where it was written', () => {
+  it('has its own options and the others of the configuration, each with where it was written', () => {
     const { spools, anySpool, list } = resolve(
       'spooler-harakiri = 9\nspooler2 = dir=mail,processes=4,spooler-freq=1m,ordered=age,quiet,sync=off\n' +
         'spooler-processes = 2\nspooler = other\nspooler-max-attempts = 7',
@@ -91,7 +91,7 @@ describe('a spool with options of its own', () => {
     assert.equal(origin('spooler-max-attempts'), 'app.ini:7')
   })
 
-  it('is one spool, where the directory is named first, whoever else names it', () => {
+  it('is one spool, in the place where its directory is named first, however often it is named', () => {
     const { spools } = resolve(
       'spooler-external = mail\nspooler = other\nspooler2 = dir=./mail/,processes=4\nspooler = mail',
     )
@@ -114,7 +114,7 @@ describe('a spool with options of its own', () => {
     )
   })
 
-  it('takes placeholders, and is external if it says so', () => {
+  it('takes placeholders, and is external if its line says so', () => {
     const { spools } = resolve('root = /srv\nspooler = own\nspooler2 = dir=%(root),sync=0,external')
     assert.deepEqual(
       spools.map(({ directory, isExternal, options }) => [directory, isExternal, options.spoolerSync]),
@@ -125,7 +125,7 @@ describe('a spool with options of its own', () => {
     )
   })
 
-  it('has no handlers but its own, in their order', () => {
+  it('has only its own handlers, in their order, if it has any', () => {
     const [plain, own, asAll] = resolve(
       'module = app\nspooler = plain\nspooler2 = dir=own,exec=a\\,b,import=own.py,import=own.mjs,exec-input=packet\n' +
         'spooler2 = dir=third,exec-input=packet',
@@ -145,7 +145,7 @@ describe('a spool with options of its own', () => {
     assert.equal(asAll.options.spoolerExecInput, 'packet')
   })
 
-  it('has every option of a spool but two, under the key that the docs give', () => {
+  it('may have every option of a spool except two, under the key that the docs give', () => {
     const specs = OPTION_TABLE.filter((spec: OptionSpec) => spec.perSpool)
     const keys = new Map(specs.map(spec => [spec.name as string, keyOf(spec)]))
     const without = [...keys].filter(([, key]) => key === undefined).map(([name]) => name)
@@ -210,7 +210,7 @@ describe('a spool with options of its own', () => {
       assert.match(list[0] ?? '', message)
     })
 
-  it('needs a handler if the others have theirs', () => {
+  it('needs a handler when only another spool has one', () => {
     const files = {
       'app.ini': '[uwsgi]\nspooler2 = dir=a,import=own.mjs\nspooler2 = dir=b\nspooler = c\n',
       ...HANDLERS,
@@ -243,7 +243,7 @@ describe('the effective settings', () => {
     assert.deepEqual(of('umask'), [])
   })
 
-  it('say nothing of what has no value', () => {
+  it('omit what has no value', () => {
     assert.deepEqual(
       effective().filter(({ value }) => value === 'null' || value === 'undefined'),
       [],

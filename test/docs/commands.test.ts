@@ -25,7 +25,7 @@ interface Done {
   readonly spool: string
 }
 
-/** Per page: what its text says of its commands. */
+/** Asserts for each page what its text says about its commands. */
 const SAID: Readonly<Record<string, (done: Done) => void>> = {
   'README.md': ({ printed, spool }) => {
     const [joe, ls, drain, check, jane, jack, json] = printed
@@ -54,7 +54,7 @@ const SAID: Readonly<Record<string, (done: Done) => void>> = {
     assert.equal(hold, `held spool/${name}\n`)
     assert.match(held ?? '', row('held', name))
     assert.equal(kick, `kicked spool/${name}\n`)
-    assert.equal(rm, 'spoold: no task fits\n') // it is no two hours old
+    assert.equal(rm, 'spoold: no task fits\n') // the task is less than two hours old
     assert.equal(leftIn(spool).length, 1)
   },
   'docs/enqueue.md': ({ printed, spool }) => {
@@ -94,7 +94,7 @@ const SAID: Readonly<Record<string, (done: Done) => void>> = {
   },
 }
 
-/** The path that a command printed first. */
+/** Returns the path that a command printed first. */
 function pathIn(spool: string, printed = ''): string {
   const path = printed.split('\n').find(line => line.startsWith(`${realpathSync(spool)}/`))
   assert.ok(path, `a path in ${spool}: ${printed}`)
@@ -110,10 +110,10 @@ function taskAt(path: string): { vars: Record<string, string>; body: string } {
   return { vars: Object.fromEntries(pairs), body: bytes.toString('utf8', end) }
 }
 
-/** A row of `ls`. */
+/** Returns the pattern of a row of `ls`. */
 const row = (state: string, name: string) => new RegExp(`^${state} .* ${name} *$`, 'm')
 
-/** Printed after each command. */
+/** The line that is printed after each command. */
 const END = '--- end of a command'
 const SHELL = new Set(['sh', 'bash', 'shell', 'console'])
 
@@ -132,7 +132,7 @@ describe('the commands in the docs', { concurrency: 3 }, () => {
 
     const runnable = shell.filter(({ marks }) => marks.includes('run')).map(({ text }) => text)
     if (runnable.length > 0)
-      it(`${page.name}: what can run by itself does what the page says`, async () => {
+      it(`${page.name}: commands that can run by themselves do what the page says`, async () => {
         const done = await runAll(page, runnable)
         const check = SAID[page.name]
         assert.ok(check, `say above what the commands of ${page.name} have to do`)
@@ -140,7 +140,7 @@ describe('the commands in the docs', { concurrency: 3 }, () => {
       })
   }
 
-  it('that are checked are there', () => {
+  it('run by themselves on those pages alone for which this test knows what they print', () => {
     const runnable = allPages().filter(({ blocks }) => blocks.some(({ marks }) => marks.includes('run')))
     assert.deepEqual(runnable.map(({ name }) => name).sort(), Object.keys(SAID).sort())
   })
@@ -174,7 +174,7 @@ describe('the pages of the integrations', () => {
   })
 })
 
-/** One block after the other in an empty directory, in which the page's `file=` blocks are, with `spoold` on the PATH. */
+/** Runs one block after the other in an empty directory with the page's `file=` blocks, and with `spoold` on the PATH. */
 async function runAll(page: Page, scripts: readonly string[]): Promise<Done> {
   const directory = workspace()
   const bin = join(directory, '.bin')

@@ -8,7 +8,7 @@ import { ROOT } from '../helpers/workspace.js'
 
 const page = new Page('docs/tasks-compared.md')
 const FILE = (name: string) => join(ROOT, 'test', `${name}.test.ts`)
-/** A test starts a Redis, or is one of those that run over each engine. */
+/** Matches a test that starts a Redis, or that runs over each engine. */
 const REACHES_REDIS =
   /startRedis|startWatched|machines\/scene\.js|\.\/engines\.js|conformance\/engines\.js|\.\/stores\.js/
 
@@ -41,7 +41,7 @@ it('docs/tasks-compared.md has a row for each chapter of the manual that promise
   assert.ok(rows.length > 60, `${rows.length}`)
 })
 
-it('each row links to a test for Python and one for JavaScript, and they are there', () => {
+it('each row links to a test for Python and one for JavaScript, and these tests exist', () => {
   for (const { what, python, javascript, redis } of rows) {
     assert.ok(
       python.tests.some(name => name.startsWith('hosts/')),

@@ -5,7 +5,7 @@ import { it } from 'node:test'
 import { ACTIONS, type Action } from '#src/admin/operate/actions.js'
 import { ROOT } from '../helpers/workspace.js'
 
-it('docs/dashboard.md says who may do what, and to what', () => {
+it('docs/dashboard.md says which role may do each action, and to tasks in which states', () => {
   const text = readFileSync(join(ROOT, 'docs/dashboard.md'), 'utf8')
   const rows = [...text.matchAll(/^\| ([\w-]+) \| (\w+) \| (.*?) ?\| (.*?) ?\|$/gm)].map(row => row.slice(1))
   const expected = Object.entries<Action>(ACTIONS).map(([name, action]) => {

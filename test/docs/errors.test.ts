@@ -14,13 +14,13 @@ describe('docs/errors.md', () => {
 
   for (const section of page.text.split(/^## /m).slice(1)) {
     const [code = ''] = section.split('\n')
-    it(`tells of ${code} what causes it and what to do`, () => {
+    it(`says what causes ${code} and what to do`, () => {
       assert.match(section, /\*\*Typical causes:\*\*/)
       assert.match(section, /\*\*What to do:\*\*/)
     })
   }
 
-  it('is found from the command line, which prints the code', async () => {
+  it('is found by the code that the command line prints', async () => {
     const spoold = new TestProcess(process.execPath, [BIN, 'show', '/nowhere'])
     assert.equal(await spoold.code(), 1)
     assert.match(spoold.output, /^spoold: \[FILE_UNREADABLE\] \/nowhere does not exist: done or unknown$/m)

@@ -6,14 +6,14 @@ import { uwsgiArity } from '#src/formats/config/uwsgi-names.js'
 import { LOGIC_KEYS } from '#src/formats/ini/logic.js'
 import { allPages, type Page } from '../helpers/markdown.js'
 
-/** The flags of the commands, which are no options of the daemon. */
+/** The flags of the commands, which are not options of the daemon. */
 const FLAGS = new Set([
   'help',
   'version',
   ...COMMANDS.flatMap(({ flags }) => flags.flatMap(([text]) => longNames(text))),
 ])
 
-/** Those of the frameworks' commands that start a daemon, of the frameworks, and Spinach's names for them. */
+/** The flags of the frameworks' commands that start a daemon, of the frameworks, and Spinach's names for them. */
 const FRAMEWORKS = new Set(
   'app debug settings fail-level queue processes concurrency reload no-reload threads stop-when-queue-empty'.split(
     ' ',
@@ -24,7 +24,7 @@ function longNames(text: string): string[] {
   return [...text.matchAll(/--([a-z0-9-]+)/g)].map(([, name = '']) => name)
 }
 
-/** What only an option begins with. */
+/** Matches a word that begins as only options do. */
 const OPTION = /^(spooler|touch|worker|procname|log|master|safe|auto|add|set|die|if|for)-[a-z0-9-]*[a-z0-9]$/
 
 /** Events of applications look like options, too. */

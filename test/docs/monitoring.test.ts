@@ -21,7 +21,7 @@ const published = new Set(
 )
 
 describe('docs/monitoring', () => {
-  it('has alert rules that fire on what they are for', { skip: skipUnless('promtool') }, () => {
+  it('has alert rules that each fire in alerts.test.yml', { skip: skipUnless('promtool') }, () => {
     assert.match(promtool('check', 'rules', 'alerts.yml'), /SUCCESS: [0-9]+ rules found/)
     assert.match(promtool('test', 'rules', 'alerts.test.yml'), /SUCCESS/)
     const alerts = [...read('alerts.yml').matchAll(/- alert: (\w+)/g)].map(([, name = '']) => name)

@@ -18,7 +18,7 @@ const COMPILER_OPTIONS = {
   paths: { spoold: [join(ROOT, 'dist/types/index.d.ts')] },
 }
 
-/** @param texts of modules that import spoold @param endings of their files; `.ts` by default */
+/** Asserts that modules with these texts compile. @param endings of their files; `.ts` by default */
 async function compiles(texts: readonly string[], endings: readonly string[] = []): Promise<void> {
   const directory = workspace()
   const files = texts.map((_, i) => `block-${i}${endings[i] ?? '.ts'}`)
@@ -36,7 +36,7 @@ async function compiles(texts: readonly string[], endings: readonly string[] = [
 }
 
 describe('the types of the package', () => {
-  it('take every way in which a handler answers', async () => {
+  it('accept every way in which a handler answers', async () => {
     await compiles([
       `import { type Handler, RetryTask, SPOOL_IGNORE, SPOOL_OK, SPOOL_RETRY } from 'spoold'
 export const constant: Handler = async () => SPOOL_OK
@@ -58,7 +58,7 @@ export const forgotten: Handler = async () => {}
   })
 })
 
-/** A caller's own words, as an ES module and as CommonJS. */
+/** Calls of named tasks that have to compile, and that must not, as an ES module and as CommonJS. */
 const NAMED_TASKS = `
 import { type NamedTask, type ScheduledTask, Spoold, TaskBatch, Tasks, TaskStatus } from 'spoold'
 const tasks = new Tasks({ queue: 'mail', maxRetries: Number.POSITIVE_INFINITY })
@@ -115,7 +115,7 @@ export async function wrong(): Promise<void> {
 `
 
 describe('the types of named tasks', () => {
-  it('take right arguments and refuse wrong ones, for ES modules and CommonJS', async () => {
+  it('accept right arguments and refuse wrong ones, for ES modules and CommonJS', async () => {
     await compiles(
       [
         `import * as v from 'valibot'\nimport * as z from 'zod'\n${NAMED_TASKS}`,

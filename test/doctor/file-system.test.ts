@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { checkMount } from '#src/doors/doctor/file-system.js'
 
-/** What cannot be mounted in a test, as the kernel writes it (proc_pid_mountinfo(5)). */
+/** Mounts that a test cannot make, as the kernel writes them (proc_pid_mountinfo(5)). */
 const MOUNTINFO = `25 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
 40 25 0:40 / /var/spool/shared rw,relatime shared:7 - nfs4 server:/x rw,vers=4.2,local_lock=none
 41 25 0:41 / /var/spool/alone rw,relatime shared:8 - nfs server:/y rw,nolock,local_lock=all
@@ -21,7 +21,7 @@ describe('the file system under a spool', () => {
     ['/mnt/with blank/spool', 'warning', /^fuse\.sshfs on \/mnt\/with blank: /],
     ['/mnt/over/spool', 'ok', /^xfs on \/mnt\/over \(rw,noatime\)$/],
   ] as const)
-    it(`of ${path}`, () => {
+    it(`is found for ${path}`, () => {
       const [diagnosis, ...more] = checkMount(path, MOUNTINFO)
       assert.equal(diagnosis?.level, level)
       assert.match(diagnosis?.text ?? '', pattern)
@@ -29,7 +29,7 @@ describe('the file system under a spool', () => {
       assert.deepEqual(more, [])
     })
 
-  it('is not guessed where /proc does not tell', () => {
+  it('is not guessed when /proc does not list it', () => {
     assert.deepEqual([...checkMount('/var/spool/app', '')], [])
   })
 })

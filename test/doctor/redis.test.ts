@@ -51,7 +51,7 @@ describe('doctor, of a spool on Redis', { skip: skipUnless('redis-server') }, ()
     assert.deepEqual(await redis.client.keys('*doctor*'), [])
   })
 
-  it('blames no rights where Redis is full, or a replica', async () => {
+  it('does not blame rights when Redis is full, or a replica', async () => {
     const spooler = redis.address('mail')
     await redis.client.config('SET', 'maxmemory', '1')
     const full = await examined(spooler)
@@ -85,7 +85,7 @@ describe('doctor, of a spool on Redis', { skip: skipUnless('redis-server') }, ()
   })
 
   for (const command of ['evalsha', 'script', 'watch', 'xread', 'zcount'])
-    it(`says that an ACL forbids ${command}, which no script does`, async () => {
+    it(`says that an ACL forbids ${command}, which is called outside of scripts`, async () => {
       await redis.client.call(
         'ACL',
         'SETUSER',
@@ -103,7 +103,7 @@ describe('doctor, of a spool on Redis', { skip: skipUnless('redis-server') }, ()
       assert.match(text, new RegExp(`^error +spool: .*may not do all that is needed: .*'${command}`, 'm'))
     })
 
-  it('says that there is none', async () => {
+  it('says that no Redis answers', async () => {
     const { code, text } = await examined(`redis://127.0.0.1:${freePort()}/0/mail`)
     assert.equal(code, 1)
     assert.match(text, /^error +spool: redis:\S+: no connection to redis:.*\n +to fix it: try redis-cli/m)

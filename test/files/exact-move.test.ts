@@ -27,7 +27,7 @@ afterEach(() => {
   for (const fd of opened.splice(0)) closeSync(fd)
 })
 
-/** Where a path leads, from the working directory. */
+/** Returns the place of a path, from the working directory. */
 const at = (name: string) => ({ directory: CWD, name })
 
 function setUp() {
@@ -37,7 +37,7 @@ function setUp() {
   const fd = openSync(path, 'r')
   opened.push(fd)
   const file = { ...at(path), fd }
-  /** Somebody writes another one beside it and renames it over. */
+  /** Writes another file beside the task, and renames it to the name of the task. */
   const replace = (text: string) => {
     writeFileSync(`${path}.new`, text)
     renameSync(`${path}.new`, path)
@@ -45,9 +45,9 @@ function setUp() {
   return { spool, path, to, file, replace }
 }
 
-/** Does these things in the last moment before the first rename, before the second, and so on. */
+/** Performs each act in the last moment before a rename: the first before the first rename, and so on. */
 function beforeRenames(...acts: Array<() => void>): void {
-  let isActing = false // which may be a rename, too
+  let isActing = false // an act may be a rename, too
   unhook = hookFs(['renameSync'], (_name, _args, proceed) => {
     if (isActing) return proceed()
     isActing = true
@@ -76,7 +76,7 @@ describe('the file that is held', () => {
     assert.deepEqual(leftIn(spool), ['away', 'task'])
   })
 
-  it('is not confused with one that takes its place in the last moment', () => {
+  it('is not confused with a file that takes its name in the last moment', () => {
     const { spool, path, to, file, replace } = setUp()
     beforeRenames(() => replace('another'))
     assert.equal(moveExactly(file, at(to), createTaskName), false)
@@ -84,14 +84,14 @@ describe('the file that is held', () => {
     assert.deepEqual(leftIn(spool), ['task'])
   })
 
-  it('nor with one that leaves in the last moment', () => {
+  it('is not moved when it leaves in the last moment', () => {
     const { spool, path, to, file } = setUp()
     beforeRenames(() => renameSync(path, join(spool, 'away')))
     assert.equal(moveExactly(file, at(to), createTaskName), false)
     assert.deepEqual(leftIn(spool), ['away'])
   })
 
-  it('and when the place is taken once more, both of the others stay', () => {
+  it('leaves both other files in the spool when its name is taken twice in the last moment', () => {
     const { spool, path, to, file, replace } = setUp()
     beforeRenames(
       () => replace('second'),
@@ -103,7 +103,7 @@ describe('the file that is held', () => {
     assert.ok(readdirSync(spool).every(name => !name.startsWith('.')))
   })
 
-  it('is known by its whole inode, also where those are larger than a number can tell apart', () => {
+  it('is known by its whole inode, even if inodes are larger than a number can tell apart', () => {
     const { path, to, file, replace } = setUp()
     const inodes: Record<string, number> = { [file.fd]: 0, [path]: 1, [to]: 1 }
     replace('another')
@@ -117,7 +117,7 @@ describe('the file that is held', () => {
     assert.equal(readFileSync(path, 'utf8'), 'another')
   })
 
-  it('is removed also where there is no room for another name', async () => {
+  it('is removed even if there is no room for another name', async () => {
     const spool = spoolDirectory()
     drop(spool, 'report')
     const engine = await openEngine(spool)

@@ -12,7 +12,7 @@ async function all(names: AsyncIterable<string>): Promise<string[]> {
   return found
 }
 
-/** A spool, as fsck sees it, with two links to a directory with files in it: where a priority was, and in our own. */
+/** Returns a spool, as fsck sees it, with two links to a directory of files: in place of a priority, and below .spoold. */
 function spoolWithLinks() {
   const [spool, outside] = [spoolDirectory(), workspace()]
   drop(outside, 'victim')
@@ -23,7 +23,7 @@ function spoolWithLinks() {
 }
 
 describe('what fsck looks at, as root too', () => {
-  it('is found in priorities', async () => {
+  it('is found in priority directories', async () => {
     const { spool, passed } = spoolWithLinks()
     mkdirSync(join(spool, '8'))
     for (const path of ['task', '8/task', '.spoold/records/8.json']) drop(spool, path)
@@ -41,7 +41,7 @@ describe('what fsck looks at, as root too', () => {
       assert.equal(statsOf(examined, path), undefined, path)
   })
 
-  it('is told by its path where it cannot be looked at', () => {
+  it('is named by its path when it cannot be looked at', () => {
     const examined = spoolWithLinks()
     mkdirSync(join(examined.spool, '8'))
     const path = join('8', 'x'.repeat(300))

@@ -9,14 +9,14 @@ import { spoolDirectory, workspace } from '../helpers/workspace.js'
 const modeOf = (path: string) => statSync(path).mode & 0o777
 
 describe('a file that fsck is about to change', () => {
-  it('is not found through a priority that was exchanged for a link', () => {
+  it('is not found through a priority directory that was exchanged for a link', () => {
     const [spool, outside] = [spoolDirectory(), workspace()]
     writeFileSync(join(outside, 'victim'), '', { mode: 0o600 })
     symlinkSync(outside, join(spool, '7'))
     assert.throws(() => new Handle(spool, '7/victim'), { code: 'ENOTDIR' })
   })
 
-  it('is the one that was found, and not what took its name, or that of its directory', () => {
+  it('is the one that was found, even if another file took its name, or the name of its directory', () => {
     const spool = spoolDirectory()
     mkdirSync(join(spool, '7'))
     const handles = ['task', '7/task'].map(ref => {

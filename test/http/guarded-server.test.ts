@@ -8,7 +8,7 @@ import { until } from '../helpers/until.js'
 const HOST = 'Host: 127.0.0.1\r\n'
 const GET = `GET / HTTP/1.1\r\n${HOST}\r\n`
 
-/** A server whose answers wait until they are released. */
+/** Starts a server whose answers wait until they are released. */
 async function listening(test: TestContext) {
   const begun: Array<() => void> = []
   const guarded = new GuardedServer({
@@ -27,7 +27,7 @@ async function listening(test: TestContext) {
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   test.after(() => server.close())
   const { port } = server.address() as AddressInfo
-  /** What comes back before the connection is closed. */
+  /** Sends a text. @returns what comes back before the connection is closed */
   const send = (text: string) =>
     new Promise<string>(resolve => {
       let heard = ''
@@ -55,15 +55,15 @@ describe('a guarded server', () => {
     assert.match(unsaid, /^HTTP\/1.1 411 /)
     assert.equal(begun.length, 0)
     const answer = send(`POST / HTTP/1.1\r\n${HOST}Content-Length: 10\r\n\r\n0123456789`)
-    await until('it is answered', () => begun.length === 1)
+    await until('the answer is being made', () => begun.length === 1)
     begun[0]?.()
     assert.match(await answer, /^HTTP\/1.1 200 /)
   })
 
-  it('makes 32 answers at a time, and tells others to try again', async test => {
+  it('makes 32 answers at a time, and tells other clients to try again', async test => {
     const { begun, send } = await listening(test)
     const all = Array.from({ length: 32 }, () => send(GET))
-    await until('all of them are being made', () => begun.length === 32)
+    await until('all answers are being made', () => begun.length === 32)
     const more = await send(GET)
     assert.match(more, /^HTTP\/1.1 503 /)
     assert.match(more, /retry-after: 1/i)
@@ -71,12 +71,12 @@ describe('a guarded server', () => {
     for (const release of begun) release()
     for (const answer of await Promise.all(all)) assert.match(answer, /^HTTP\/1.1 200 /)
     const last = send(GET)
-    await until('there is room again', () => begun.length === 33)
+    await until('a further answer is being made', () => begun.length === 33)
     begun[32]?.()
     assert.match(await last, /^HTTP\/1.1 200 /)
   })
 
-  it('does nothing for a client that sends several requests at once', async test => {
+  it('answers nothing to a client that sends several requests at once', async test => {
     const { begun, send } = await listening(test)
     let heard = 0
     const count = () => heard++

@@ -7,7 +7,7 @@ import { FIXTURES } from '../helpers/workspace.js'
 
 const HERE = join(FIXTURES, 'ini')
 
-describe('spoold check tells everything there is to say about', () => {
+describe('spoold check prints all that there is to say about', () => {
   for (const file of readdirSync(HERE).filter(name => name.endsWith('.ini')))
     it(file, async () => {
       const expected = readFileSync(join(HERE, `${basename(file, '.ini')}.expected`), 'utf8')

@@ -6,7 +6,7 @@ import { parseKeyvals } from '#src/base/keyval.js'
 import { isLong, skipUnless } from '../helpers/requires.js'
 import { UWSGIS, type Uwsgi } from '../helpers/uwsgi.js'
 
-/** The name that a real uWSGI reads in the list, from the line about the cache that it makes. */
+/** Returns the name that a real uWSGI reads in the list, from the line about the cache that it makes. */
 function nameOfUwsgi({ command }: Uwsgi, list: string): string | undefined {
   const { stdout, stderr } = spawnSync(command, ['--no-server', '--cache2', list], {
     encoding: 'utf8',
@@ -44,7 +44,7 @@ for (const uwsgi of UWSGIS)
     ])
       it(rest, () => assert.equal(ourName(NEEDED + rest), nameOfUwsgi(uwsgi, NEEDED + rest)))
 
-    it('of any characters', () => {
+    it('with any characters', () => {
       const piece = fc.constantFrom('name', 'name=', '\\', ',', '=', 'a', ' ', 'n')
       const list = fc.array(piece, { maxLength: 12 }).map(pieces => pieces.join(''))
       fc.assert(

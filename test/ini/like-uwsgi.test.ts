@@ -10,7 +10,7 @@ import { compare, versionOf } from './uwsgi-oracle.js'
 /** Lines of the section uwsgi, or files, command lines and environments. */
 type Snippet = string | (Given & OfOne)
 
-/** It is so in one uWSGI alone, because of what it was built with. */
+/** Restricts a snippet to one uWSGI, because of what that was built with. */
 interface OfOne {
   readonly of?: Uwsgi
 }
@@ -48,15 +48,15 @@ const SAME: Readonly<Record<string, Readonly<Record<string, Snippet>>>> = {
     'a long line': `a = ${'x'.repeat(5000)}\n${'k'.repeat(3000)} = 1\n`,
   },
   sections: {
-    'only the wanted one is read': 'a = 1\n[other]\nb = 2\n',
-    'it may come several times': 'a = 1\n[other]\nb = 2\n[uwsgi]\nc = 3\n',
+    'only the wanted section is read': 'a = 1\n[other]\nb = 2\n',
+    'a section may come several times': 'a = 1\n[other]\nb = 2\n[uwsgi]\nc = 3\n',
     'keys before any section': { files: { 'app.ini': 'a = 1\n[uwsgi]\nb = 2\n' } },
     'no section at all': { files: { 'app.ini': 'a = 1\n' } },
     'blanks around the line': { files: { 'app.ini': ' \t[uwsgi]\t \r\na = 1\n' } },
     'blanks inside the brackets': { files: { 'app.ini': '[ uwsgi ]\na = 1\n' } },
     'no closing bracket': { files: { 'app.ini': '[uwsgi\na = 1\n' } },
     'any last character closes': { files: { 'app.ini': '[uwsgiX\na = 1\n' } },
-    'a comment behind it': { files: { 'app.ini': '[uwsgi] ; x\na = 1\n' } },
+    'a comment behind a section': { files: { 'app.ini': '[uwsgi] ; x\na = 1\n' } },
     'a lone bracket': { files: { 'app.ini': '[uwsgi]\na = 1\n[\nb = 2\n' } },
     'empty brackets': { files: { 'app.ini': '[uwsgi]\na = 1\n[]\nb = 2\n' } },
     'upper case': { files: { 'app.ini': '[UWSGI]\na = 1\n' } },
@@ -67,11 +67,11 @@ const SAME: Readonly<Record<string, Readonly<Record<string, Snippet>>>> = {
     'a byte-order mark hides the first line': {
       files: { 'app.ini': '\ufeff[uwsgi]\na = 1\n[uwsgi]\nb = 2\n' },
     },
-    'a named one': {
+    'a named section': {
       files: { 'app.ini': '[uwsgi]\na = 1\n[web]\nb = 2 %x\n' },
       argv: ['--ini', 'app.ini:web'],
     },
-    'a named one that is missing': {
+    'a named section that is missing': {
       files: { 'app.ini': '[uwsgi]\na = 1\n' },
       argv: ['--ini', 'app.ini:web'],
     },
@@ -80,11 +80,11 @@ const SAME: Readonly<Record<string, Readonly<Record<string, Snippet>>>> = {
       files: { 'app.ini': '[a.b]\na = 1\n[c d]\nb = 2\n[e/f]\nc = 3\n' },
       argv: ['--ini', 'app.ini:a.b', '--ini', 'app.ini:c d', '--ini', 'app.ini:e/f'],
     },
-    'only a name rereads the last file': {
+    'a section name alone rereads the last file': {
       files: { 'app.ini': '[uwsgi]\na = 1\nini = :more\nb = 2\n[more]\nc = %x|%s\n' },
     },
-    'any suffix': { files: { 'app.conf': '[uwsgi]\na = %n %e\n' }, argv: ['--ini', 'app.conf'] },
-    'none of them matters to ini =': { files: { 'app.xml': '[uwsgi]\na = 1\n' }, argv: ['--ini', 'app.xml'] },
+    'a file of any suffix': { files: { 'app.conf': '[uwsgi]\na = %n %e\n' }, argv: ['--ini', 'app.conf'] },
+    'a file with the suffix xml': { files: { 'app.xml': '[uwsgi]\na = 1\n' }, argv: ['--ini', 'app.xml'] },
   },
   magic: {
     'of the file': 'a = %p|%o|%d|%s|%n|%e|%c|%x|%i|%j|%v\n',
@@ -127,12 +127,12 @@ const SAME: Readonly<Record<string, Readonly<Record<string, Snippet>>>> = {
       files: { 'app.ini': '; %p\n[%n]\na = 1\n[uwsgi]\nk%n = 2\n;%\nb = 3\n' },
       argv: ['--ini', 'app.ini', '--ini', 'app.ini:app'],
     },
-    'at the end of a line it joins the next one': 'a = 1%\nb = 2\nc = 3%%\nd = 4\n',
-    'before CRLF it does not': 'a = 1%\r\nb = 2\n',
+    'a percent sign at the end of a line joins the next line': 'a = 1%\nb = 2\nc = 3%%\nd = 4\n',
+    'a percent sign before CRLF joins no line': 'a = 1%\r\nb = 2\n',
     'several lines joined': 'a = 1%\n%\n%%\nb = 2\n',
-    'before a NUL': 'a = 1%\0 2\nb = 3\n',
-    'not on the command line': { files: {}, argv: ['--set', 'a=%p%%'] },
-    'not in the environment': { files: {}, argv: [], env: { UWSGI_A: '%p%%' } },
+    'a percent sign before a NUL': 'a = 1%\0 2\nb = 3\n',
+    'letters are not expanded on the command line': { files: {}, argv: ['--set', 'a=%p%%'] },
+    'letters are not expanded in the environment': { files: {}, argv: [], env: { UWSGI_A: '%p%%' } },
   },
   placeholders: {
     'of another option': 'a = 1\nb = x%(a)y%(a)\n',
@@ -142,16 +142,16 @@ const SAME: Readonly<Record<string, Readonly<Record<string, Snippet>>>> = {
     'of an empty value': 'a =\nb = [%(a)]\n',
     'of a key with blanks around it': 'a = 1\nb = [%( a)] [%(a )] [%( a )]\n',
     'of a key with a dot or a dash': 'a.b = 1\na-b = 2\nc = %(a.b)%(a-b)\n',
-    'unknown ones stay': 'a = %(nope) $(NOPE) x\n',
-    'empty ones stay': 'a = %() $() @()\n',
-    'unclosed ones stay': 'a = 1\nb = %(a\nc = %(a %(a)\nd = $(NAME\n',
+    'unknown placeholders stay': 'a = %(nope) $(NOPE) x\n',
+    'empty placeholders stay': 'a = %() $() @()\n',
+    'unclosed placeholders stay': 'a = 1\nb = %(a\nc = %(a %(a)\nd = $(NAME\n',
     'inside each other': 'key = b\nab = found\nc = x%(a%(key)) %(nope%(key))\nb = 2\n',
     'with parentheses in the name': 'a(b) = 1\nc = x%(a(b))\nd = %(a(b)\ne = %((x))\n',
     'with a symbol in the name': 'a = 1\nb = x%(a%%b) $(NA$ME)\n',
     'symbols without parentheses': 'a = 1\nb = $ $a $$ @a %% %%%(a) $$(NAME)\n',
     'of the environment': 'a = $(NAME) $(EMPTY)| $(NOPE)\nb = x$(NAME)$(NAME)\n',
     'of the environment inside an option': 'a = $(NAME)\nb = %(a)\nc = $(%(d))\nd = NAME\n',
-    'brought by the environment': {
+    'in the value of an environment variable': {
       files: { 'app.ini': '[uwsgi]\na = x$(R) %(b)\nb = 1\n' },
       env: { R: '%(b) $(NAME)' },
     },
@@ -165,16 +165,16 @@ const SAME: Readonly<Record<string, Readonly<Record<string, Snippet>>>> = {
         five: '',
       },
     },
-    'brought by a file': {
+    'in the content of a file': {
       files: { 'app.ini': '[uwsgi]\na = x@(f)\nb = 1\n', f: '$(NAME) %(b) x@(g)', g: 'G\n' },
     },
-    'a file of an option': {
+    'of a file that an option names': {
       files: { 'app.ini': '[uwsgi]\na = x@(%(f)) y@($(F))\nf = one\n', one: '1' },
       env: { F: 'one' },
     },
     'of a file with a NUL': { files: { 'app.ini': '[uwsgi]\na = x@(f)x\n', f: 'a\0b' } },
     'of logic keys': 'for = 1 2\nx = %(_)\nendfor\nf = [%(for)] [%(endfor)] [%(x)]\n',
-    'not in what acts at once':
+    'not in options that act at once':
       'n = a\ninclude-this = %(n)\nset = b=%(n)\nset-ph = c=%(n)\ne = x%(c)\nif-env = %(n)\nendif\n',
     'many in one value': `a = 1\nb = ${'%(a)'.repeat(500)}\n`,
   },
@@ -255,12 +255,12 @@ const SAME: Readonly<Record<string, Readonly<Record<string, Snippet>>>> = {
       },
     },
     'if-reload': 'if-reload =\na = %(_)\nendif\nif-not-reload =\nb = %(_)\nendif\n',
-    'every end ends everything': ['end', 'endif', 'endfor', 'end-if', 'end-for']
+    'every kind of end ends every block': ['end', 'endif', 'endfor', 'end-if', 'end-for']
       .map(end => `for = a\nx = %(_)\n${end} = 1\ny = %(_)\n`)
       .join(''),
     'an end that ends nothing': 'endif\na = 1\nend\n',
-    'it is never ended': 'for = a b\nx = %(_)\n',
-    'it does not end with the file': {
+    'a block that is never ended': 'for = a b\nx = %(_)\n',
+    'a block does not end with its file': {
       files: { 'a.ini': '[uwsgi]\nfor = a b\n', 'b.ini': '[uwsgi]\nx = %(_)\nend\ny = %(_)\n' },
       argv: ['--ini', 'a.ini', '--ini', 'b.ini'],
     },
@@ -268,23 +268,23 @@ const SAME: Readonly<Record<string, Readonly<Record<string, Snippet>>>> = {
     'logic in a kept block is an error': 'if-env = NAME\nfor = a b\nx = %(_)\nendfor\n',
     'logic in logic is an error': 'for = a b\nfor = c d\nx = %(_)\nend\nend\n',
     'arguments are literal': 'n = NAME\nif-env = %(n)\na = 1\nendif\nfor = $(NAME) %(n)\nb = %(_)\nendfor\n',
-    'the item brings placeholders': 'n = 5\nfor = n nope\na = x%(%(_))\nb = x$(%(_))\nendfor\n',
-    'set inside': 'for = a b\nset = k%(_)=v%(_)\nset-ph = p%(_)=v%(_)\nendfor\n',
-    'set begins logic': 'set = for=a b\nx = %(_)\nset = endfor=\ny = %(_)\nendfor\n',
-    'include inside': {
+    'an item names a placeholder': 'n = 5\nfor = n nope\na = x%(%(_))\nb = x$(%(_))\nendfor\n',
+    'set inside a block': 'for = a b\nset = k%(_)=v%(_)\nset-ph = p%(_)=v%(_)\nendfor\n',
+    'set begins and ends a block': 'set = for=a b\nx = %(_)\nset = endfor=\ny = %(_)\nendfor\n',
+    'include inside a block': {
       files: {
         'app.ini': '[uwsgi]\nfor = 1 2\ninclude = b.ini\nendfor\nx = 1\n',
         'b.ini': '[uwsgi]\ny = %(_)\nendfor\nz = 1\n',
       },
     },
-    'include by item': {
+    'include of a file that the item names': {
       files: {
         'app.ini': '[uwsgi]\nfor = b c\ninclude = %(_).ini\nendfor\n',
         'b.ini': '[uwsgi]\ny = %n\n',
         'c.ini': '[uwsgi]\nz = %n\n',
       },
     },
-    'logic of a file that is included inside is an error': {
+    'a block in a file that is included inside a block is an error': {
       files: {
         'app.ini': '[uwsgi]\nif-env = NAME\ninclude = b.ini\nendif\n',
         'b.ini': '[uwsgi]\nif-env = NAME\ny = 1\nendif\n',
@@ -316,12 +316,12 @@ const SAME: Readonly<Record<string, Readonly<Record<string, Snippet>>>> = {
         'b.ini': '[uwsgi]\nif-opt = a=value\nb = %(_)\nendif\nfor = 1 2\nc = %(_)\nend\n',
       },
     },
-    'the same one twice': {
+    'the same file twice': {
       files: { 'app.ini': '[uwsgi]\ninclude = b.ini\ninclude = b.ini\n', 'b.ini': '[uwsgi]\nb = 1\n' },
     },
-    'a missing one is an error': 'ini = nope.ini\n',
+    'a missing file is an error': 'ini = nope.ini\n',
     'a missing include is an error': 'include = nope.ini\n',
-    'a missing inherited one is an error': 'inherit = nope.ini\n',
+    'a missing inherited file is an error': 'inherit = nope.ini\n',
     'a file that is named by a placeholder is an error': {
       files: { 'app.ini': '[uwsgi]\nn = b\ninclude = %(n).ini\n', 'b.ini': '[uwsgi]\n' },
     },
@@ -345,7 +345,7 @@ const SAME: Readonly<Record<string, Readonly<Record<string, Snippet>>>> = {
       files: { 'app.ini': '[uwsgi]\na = 1\n' },
       argv: ['app.ini', '--set', 'b=2', '--spooler-max-tasks', '3'],
     },
-    'ini stands where it is': {
+    'ini is read in its place': {
       files: { 'app.ini': '[uwsgi]\na = 1\n' },
       argv: ['--set', 'b=2', '--ini', 'app.ini', '--set=c=3'],
     },
@@ -425,12 +425,12 @@ interface Difference extends OfOne {
 
 /** Everything in which we are not like uWSGI on purpose, and why. */
 const DIFFERENT: Readonly<Record<string, Difference>> = {
-  'else is of uWSGI 2.1': {
+  'else works, as in uWSGI 2.1': {
     given: 'if-env = NOPE\na = 1\nelse =\nb = 1\nendif\nif-env = NAME\nc = 1\nelse =\nd = 1\nendif\n',
     uwsgi: ['if-env = NOPE', 'endif = ', 'if-env = NAME', 'c = 1', 'else = ', 'd = 1', 'endif = '],
     ours: ['if-env = NOPE', 'else = ', 'b = 1', 'endif = ', 'if-env = NAME', 'c = 1', 'else = ', 'endif = '],
   },
-  'defaults of variables are of uWSGI 2.1': {
+  'defaults of variables work, as in uWSGI 2.1': {
     given: 'a = $(NOPE:-x) $(EMPTY:-x) $(NAME:-x)\nb = $(NOPE-x)$(EMPTY-x)$(NAME-x)\n',
     uwsgi: ['a = $(NOPE:-x) $(EMPTY:-x) $(NAME:-x)', 'b = $(NOPE-x)$(EMPTY-x)$(NAME-x)'],
     ours: ['a = x x value', 'b = xvalue'],
@@ -475,7 +475,7 @@ const DIFFERENT: Readonly<Record<string, Difference>> = {
     ],
     ours: ['if-hostname-match = ^[^/]+$', 'a = 1', 'endif = ', 'if-not-hostname-match = ^[^/]+$', 'endif = '],
   },
-  'capital letters speak of a bare argument too': {
+  'capital letters describe a bare argument, too': {
     given: { files: { 'app.ini': '[uwsgi]\na = [%S]\n' }, argv: ['app.ini'] },
     uwsgi: ['a = []'],
     ours: ['a = [app.ini]'],
@@ -485,7 +485,7 @@ const DIFFERENT: Readonly<Record<string, Difference>> = {
     uwsgi: ['a = \ufffdx'],
     ours: ['a = x'],
   },
-  'a byte that is no UTF-8 is a character that stands for it': {
+  'a byte that is not UTF-8 becomes a character that stands for it': {
     given: { files: { 'app.ini': Buffer.from('[uwsgi]\na = \xff\n', 'latin1') } },
     uwsgi: ['a = \ufffd'], // as this test decodes it
     ours: ['a = \udcff'],
@@ -512,7 +512,7 @@ const DIFFERENT: Readonly<Record<string, Difference>> = {
     uwsgi: ['if-plugin = python', 'a = 1', 'endif = '],
     ours: ['if-plugin = python', 'endif = '],
   },
-  'a name that was given keeps being without its section': {
+  'the name of the first file stays without its section': {
     given: {
       files: { 'app.ini': '[s]\na = %O\n[uwsgi]\nb = %O\n' },
       argv: ['--ini', 'app.ini:s', '--ini', 'app.ini'],
@@ -567,14 +567,14 @@ for (const uwsgi of UWSGIS)
         })
   })
 
-/** Only what the files brought. */
+/** Returns only the lines that come from the files. */
 function withoutFlags(list: string): string[] {
   return list
     .split('\n')
     .filter(line => line !== '' && !/^(no-server|show-config|ini|vacuum|plugin) =/.test(line))
 }
 
-/** Keys that may refer to those before them only, so that nothing refers to itself. */
+/** Keys of which each may refer only to those before it, so that nothing refers to itself. */
 const KEYS = ['k0', 'k1', 'k2', 'k3', 'k4']
 
 const term = fc.oneof(
@@ -623,7 +623,7 @@ const expression = (limit: number) =>
     })
     .map(parts => `%(${parts.join(' ')})`)
 
-/** It begins with a letter: see "a placeholder at the very beginning". */
+/** Returns values that begin with a letter: see "a placeholder at the very beginning". */
 const value = (limit: number) =>
   fc
     .array(fc.oneof({ weight: 3, arbitrary: term }, { weight: 2, arbitrary: expression(limit) }), {
@@ -691,7 +691,7 @@ const file = fc
   )
   .map(([lines, end, isEnded]) => ['[uwsgi]', ...lines].join(end) + (isEnded ? end : ''))
 
-/** Without parentheses, so without placeholders. */
+/** Noise without parentheses, so without placeholders. */
 const noise = fc
   .array(
     fc.constantFrom(
@@ -756,7 +756,7 @@ for (const uwsgi of UWSGIS)
       fc.assert(fc.property(file, agree), settings)
     })
 
-    it('whatever noise they are', () => {
+    it('even if they are noise', () => {
       fc.assert(fc.property(noise, agree), settings)
     })
   })

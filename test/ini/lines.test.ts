@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { readIni, splitSetting } from '#src/formats/ini/lines.js'
 
-/** What means something to other readers of ini files, and to uWSGI nothing. */
+/** Words that mean something to other readers of ini files, and nothing to uWSGI. */
 const word = fc.constantFrom(
   ...['a', 'B7', '-', '=', ' ', '  ', '\t', ';', '#', '"', "'", '\\', '[', ']', '[]', '.', ':', '/'],
   ...['true', 'null', '__proto__', '%(x)', 'ü', '\u2028', '\u00a0', '\ufeff', '😀'],
@@ -26,7 +26,7 @@ describe('a line of an ini file', () => {
     )
   })
 
-  it('of the wanted section is given with its number, and every section by its name', () => {
+  it('of the wanted section is returned with its number, and every section with its name', () => {
     const lines = ['a = 0', '[x.y]', 'b = 1', '; c', '[]', '[uwsgi]', '', 'b = 2', 'b=2', '[x.y]', 'flag']
     const numbered = lines.map((line, i) => ({ number: i + 1, text: line }))
     const read = (section: string) => {

@@ -20,7 +20,7 @@ interface Parsed {
   readonly files: readonly string[]
 }
 
-/** A command line as the program takes it. */
+/** Parses a command line as the program does. */
 function parseArguments(argv: readonly string[]): Parsed {
   const settings: Setting[] = []
   const args = completeAbbreviations(argv)

@@ -6,7 +6,7 @@ import { patience } from '../helpers/until.js'
 import type { Uwsgi } from '../helpers/uwsgi.js'
 import { type Given, sourcesOf } from './reading.js'
 
-/** What a real uWSGI makes of its start: `key = value` lines as --show-config prints them, or how it failed. */
+/** What a real uWSGI printed: lines `key = value` as --show-config has them, or how it failed. */
 type Shown = { readonly list: string } | { readonly failure: string }
 
 interface Compared {
@@ -14,15 +14,15 @@ interface Compared {
   readonly ours: { readonly list: string; readonly errors: readonly string[] }
 }
 
-/** It prints the list, starts nothing and exits. */
+/** The options with which uWSGI prints the list, starts nothing and exits. */
 const QUIET = ['--no-server', '--show-config']
-/** So that neither looks up what it needs in an environment that only one of them has. */
+/** The environment of both, so that neither uses a variable that only one of them has. */
 const BASE_ENV = { PATH: process.env.PATH, HOME: '/root', EMPTY: '', NAME: 'value' }
 
 export const versionOf = ({ command }: Uwsgi): string =>
   spawnSync(command, ['--version'], { encoding: 'utf8' }).stdout.trim()
 
-/** Gives both the same files, command line and environment. */
+/** Returns what spoold and uWSGI make of the same files, command line and environment. */
 export function compare(uwsgi: Uwsgi, { argv = ['--ini', 'app.ini'], env = {}, ...more }: Given): Compared {
   const flags = [...QUIET, ...argv]
   const environment = { ...BASE_ENV, ...env }
@@ -34,7 +34,7 @@ export function compare(uwsgi: Uwsgi, { argv = ['--ini', 'app.ini'], env = {}, .
   }
 }
 
-/** It grows without limit where a value refers to itself, deaf to SIGTERM. */
+/** Bounds the memory of uWSGI, which grows without limit when a value refers to itself, and ignores SIGTERM then. */
 const BOUNDED = ['-c', 'ulimit -v 1000000; exec env -i "$@"', 'sh']
 
 function askUwsgi({ command }: Uwsgi, argv: readonly string[], env: NodeJS.ProcessEnv): Shown {
@@ -51,7 +51,7 @@ function askUwsgi({ command }: Uwsgi, argv: readonly string[], env: NodeJS.Proce
   return list === undefined ? { failure: `${signal ?? status}: ${output.slice(-300)}` } : { list }
 }
 
-/** A flag of the command line has no value at all in uWSGI, which prints it as true. */
+/** Formats settings as uWSGI prints them: a flag of the command line has no value at all there, and is printed as true. */
 function format(settings: readonly Setting[], argv: readonly string[]): string {
   const isBare = ({ key, value, where }: Setting) =>
     value === '' && where.file === 'command line' && !argv.some(arg => arg.endsWith(`${key}=`))

@@ -71,7 +71,7 @@ describe('the table of actions', () => {
         }
       })
 
-  it('leaves what cannot be undone, and what brings work, to admins', () => {
+  it('leaves what cannot be undone, and what brings new work, to admins', () => {
     for (const [name, action] of Object.entries<Action>(ACTIONS)) {
       const isGrave =
         action.isNewWork || (action.on === 'task' && action.isFinal) || name === 'remove-schedule'
@@ -80,14 +80,14 @@ describe('the table of actions', () => {
     assert.ok(isAtLeast('admin', 'operator') && !isAtLeast('viewer', 'operator'))
   })
 
-  it('is not found by the names of other things', () => {
+  it('has no action under a name that every object has', () => {
     assert.equal(findAction('hold'), ACTIONS.hold)
     for (const name of ['constructor', '__proto__', 'toString', '']) assert.equal(findAction(name), undefined)
   })
 })
 
 describe('edit', () => {
-  it('keeps the body unless it is given, and the priority; the task runs at once', async () => {
+  it('keeps the priority, and the body unless another one is given; the task runs at once', async () => {
     const spool = spoolDirectory()
     mkdirSync(join(spool, '7'))
     drop(spool, '7/first', packet({ to: 'joe', a: 'b' }, 'the body'))
@@ -114,7 +114,7 @@ describe('edit', () => {
   })
 
   for (const vars of ['', '[]x', '{"a":1}', '"a"', '[["a"]]', '{"spooler":"/tmp"}', 'null'])
-    it(`changes nothing if the keys are ${vars}`, async () => {
+    it(`changes nothing if vars is ${vars}`, async () => {
       const spool = spoolDirectory()
       await acted(spool, made(spool), ACTIONS.hold)
       const [name = ''] = leftIn(spool)
@@ -126,7 +126,7 @@ describe('edit', () => {
 })
 
 describe('actions on a spool', () => {
-  it('pause and resume, all of it or one pair', async () => {
+  it('pause and resume all tasks, or those with one pair', async () => {
     const spool = spoolDirectory()
     assert.match(await ACTIONS.pause.run(spool, { key: 'to=joe', until: '+1h' }), /tasks with to=joe, until /)
     assert.match(await ACTIONS.pause.run(spool, {}), /tasks with to=joe.*; all tasks/)
@@ -140,13 +140,13 @@ describe('actions on a spool', () => {
     await assert.rejects(ACTIONS.pause.run(spool, { until: 'soon' }), /until: expected epoch seconds/)
   })
 
-  it('scale says that there is no daemon, and what is expected', async () => {
+  it('scale says that no daemon runs the spool, or which number it expects', async () => {
     const spool = spoolDirectory()
     await assert.rejects(ACTIONS.scale.run(spool, { to: '3' }), /no daemon runs this spool/)
     await assert.rejects(ACTIONS.scale.run(spool, { to: 'many' }), /to: expected N/)
   })
 
-  it('enqueue stores a task, with its time and priority, nowhere else', async () => {
+  it('enqueue stores a task with its time and priority, and nothing outside of the spool', async () => {
     const spool = spoolDirectory()
     const args = { vars: '{"to":"joe"}', body: 'text', at: '+1h', priority: '7' }
     await ACTIONS.enqueue.run(spool, args)
@@ -161,7 +161,7 @@ describe('actions on a spool', () => {
 })
 
 describe('actions in bulk', () => {
-  it('are done to what fits and can have them, and to no more than is allowed', async () => {
+  it('apply to the tasks that fit and may have them, and to no more than is allowed', async () => {
     const spool = spoolDirectory()
     const names = ['joe', 'joe', 'ann', 'joe'].map(to => ({ name: taskName(), to }))
     for (const { name, to } of names) drop(spool, name, packet({ to }))
