@@ -8,7 +8,7 @@ import { packet } from '../helpers/files.js'
 import { patience, until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
-it('dead letters are counted again soon after a look for which the machine had no time', async () => {
+it('SpoolSummary counts dead letters again soon after a look that a busy machine delayed', async () => {
   const spool = spoolDirectory()
   const dead = join(spool, '.spoold', 'dead')
   mkdirSync(dead, { recursive: true })
