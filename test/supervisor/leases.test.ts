@@ -10,7 +10,7 @@ import { until } from '../helpers/until.js'
 
 const LEASE_MS = 500
 
-/** Its claims are leases, and its workers run in this process. */
+/** Starts a pool whose claims are leases, and whose workers run in this process. */
 async function leasePool(handler: string, settings: PoolSettings, ...tasks: ReadonlyArray<object>) {
   const spool = new MemorySpool('memory:leases', { leaseMs: LEASE_MS })
   const enqueuer = new MemoryEnqueuer(spool)
@@ -70,7 +70,7 @@ describe('a pool over an engine whose claims are leases', () => {
     assert.doesNotMatch(lines.join('\n'), /lease \d/)
   })
 
-  it('names what a dead worker was running, and what became of it', async () => {
+  it('logs which task a dead worker was running, and what became of that task', async () => {
     startJournal()
     const { lines, ports, pool, spool } = await leasePool(
       HANDLER,
@@ -89,7 +89,7 @@ describe('a pool over an engine whose claims are leases', () => {
     assert.match(buried ?? '', /task task-1 is buried: .*its process was killed by SIGKILL/)
   })
 
-  it('keeps the claims of a worker that is silent or blocked for longer than they last', async () => {
+  it('keeps the claims of a worker that is silent or blocked for longer than a lease lasts', async () => {
     const journal = startJournal()
     const { spool } = await leasePool(
       HANDLER,
@@ -104,7 +104,7 @@ describe('a pool over an engine whose claims are leases', () => {
     assert.deepEqual(journal.sort(), ['blocked', 'silent'], 'once each')
   })
 
-  it('no longer renews the claim of a worker that was killed: another one runs the task', async () => {
+  it('no longer renews the claim of a worker that was killed, so that another one runs the task', async () => {
     const journal = startJournal()
     const { spool, ports } = await leasePool(
       HANDLER,

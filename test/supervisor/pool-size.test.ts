@@ -16,7 +16,7 @@ const SOON_MS = 5000
 
 afterEach(closePools)
 
-/** An algorithm that remembers what it was asked. */
+/** Returns an algorithm that remembers what it was asked. */
 function spying(isEager = false, answer = ({ target }: Snapshot) => target) {
   const asked: Snapshot[] = []
   const decide = (snapshot: Snapshot) => {
@@ -45,8 +45,8 @@ const passed = (ms: number) => {
   return until(`${ms} ms have passed`, () => performance.now() > from + ms)
 }
 
-describe('the number of a pool', () => {
-  it('is frozen during a reload, whoever asks for another one, and so is the algorithm', async () => {
+describe('the size of a pool', () => {
+  it('is frozen during a reload, whoever asks for another one, and no algorithm is asked', async () => {
     const [before, after] = [spying(true), spying(true, () => 3)]
     const { pool, feed, spool } = await poolWith(before.scaling)
     await passed(2 * EAGER_PACE_MS) // until then it may be asked once more
@@ -68,7 +68,7 @@ describe('the number of a pool', () => {
     assert.deepEqual(before.asked, [])
   })
 
-  it('is not that of an idle pool before a reload has ended, however long it is idle', async () => {
+  it('goes to 0 for an idle pool only after a reload has ended, however long the pool is idle', async () => {
     const idleMs = 200
     const { scaling } = spying()
     const { pool } = await poolWith(scaling, { size: { scaling, idleMs } })
@@ -76,10 +76,10 @@ describe('the number of a pool', () => {
     await passed(2 * idleMs)
     assert.equal(pool.stats.wanted, 2)
     await replacement.commit()
-    await until('it has gone to sleep', () => pool.stats.wanted === 0)
+    await until('the pool has gone to sleep', () => pool.stats.wanted === 0)
   })
 
-  it('that people ask for during a reload comes after it', async () => {
+  it('that people ask for during a reload takes effect after it', async () => {
     const { scaling } = spying()
     const { pool } = await poolWith(scaling)
     const replacement = await pool.prepare(pool.options)
@@ -93,7 +93,7 @@ describe('the number of a pool', () => {
     await until('there are four', () => pool.workers.size === 4)
   })
 
-  it('that people ask for comes after a reload that is given up, too', async () => {
+  it('that people ask for takes effect after a reload that is given up, too', async () => {
     const { scaling } = spying()
     const { pool } = await poolWith(scaling)
     const replacement = await pool.prepare(pool.options)
@@ -102,7 +102,7 @@ describe('the number of a pool', () => {
     assert.equal(pool.stats.wanted, 3)
   })
 
-  it('that people ask for does not come after a reload during which the pool is stopped', async () => {
+  it('that people ask for takes no effect after a reload during which the pool is stopped', async () => {
     const { scaling } = spying()
     const { pool, events } = await poolWith(scaling)
     const scaled: unknown[] = []
@@ -114,7 +114,7 @@ describe('the number of a pool', () => {
     assert.deepEqual(scaled, [])
   })
 
-  it('of an eager algorithm is looked at between ticks: at once, and once more when its pace is over', async () => {
+  it('is asked of an eager algorithm between ticks, too: at once, and once more after its pace', async () => {
     const { asked, scaling } = spying(true)
     const { pool } = await poolWith(scaling)
     await passed(2 * EAGER_PACE_MS)
@@ -128,7 +128,7 @@ describe('the number of a pool', () => {
     assert.equal(asked.length, 2)
   })
 
-  it('that people have set is not looked at any more, nor is that of a lazy algorithm', async () => {
+  it('is not asked of an algorithm between ticks if people have set it, or if the algorithm is lazy', async () => {
     const [eager, lazy] = [spying(true), spying(false)]
     const byHand = await poolWith(eager.scaling)
     await passed(2 * EAGER_PACE_MS)
@@ -142,7 +142,7 @@ describe('the number of a pool', () => {
     assert.deepEqual([eager.asked, lazy.asked], [[], []])
   })
 
-  it('that people have set while it was idle stays, however long it is idle, until auto', async () => {
+  it('that people have set while the pool was idle stays, however long it is idle, until it is set to auto', async () => {
     const idleMs = 1000
     const { pool, run } = poolOf(spoolDirectory(), HANDLER, { processes: 3, size: { idleMs } })
     await run()
@@ -152,12 +152,12 @@ describe('the number of a pool', () => {
     await passed(2 * idleMs)
     assert.deepEqual([pool.stats.wanted, pool.stats.size.isByHand], [2, true])
     pool.size.set('auto', 'by hand')
-    await until('it sleeps', () => pool.stats.wanted === 0, 10 * idleMs)
+    await until('the pool sleeps', () => pool.stats.wanted === 0, 10 * idleMs)
   })
 })
 
 describe('the backlog', () => {
-  it('is not told as nothing while a process looks through tasks of which none is due', async () => {
+  it('is not told as 0 while a process looks through tasks of which none is due', async () => {
     const { asked, scaling } = spying()
     const gate = join(workspace(), 'gate')
     const { pool, feed, spool } = await poolWith(
@@ -202,14 +202,14 @@ describe('the backlog', () => {
 
 describe('a worker that is recycled', () => {
   for (const why of ['max-tasks', 'lifetime'] as const)
-    it(`is no shrink to any algorithm, and its successor no growth: ${why}`, async () => {
+    it(`is no shrinking to an algorithm, and its successor is no growth: ${why}`, async () => {
       const { asked, scaling } = spying()
       const { pool, events, feed, spool, ports } = await poolWith(scaling, {
         worker: { maxTasks: why === 'max-tasks' ? 2 : 0 },
       })
       const changes: number[] = []
       events.on('pool-scaled', ({ to }) => changes.push(to))
-      events.on('worker-recycling', () => pool.size.tick(true)) // it drains, and its successor is not there
+      events.on('worker-recycling', () => pool.size.tick(true)) // it drains, and its successor is not there yet
       for (let i = 0; i < 12; i++) drop(spool)
       feed.look()
       if (why === 'lifetime') {
@@ -231,7 +231,7 @@ describe('a worker that is recycled', () => {
       assert.deepEqual(changes, [])
     })
 
-  it('has the numbers of those that a reload has replaced', async () => {
+  it('leaves its number to the worker that replaces it in a reload', async () => {
     const { asked, scaling } = spying()
     const { pool, ports } = await poolWith(scaling)
     pool.size.tick(true)
