@@ -26,7 +26,7 @@ const enqueue = (spool: string, ...pairs: string[]) =>
   spoold(['enqueue', '--quiet', '--spooler', spool, ...pairs])
 
 describe('control sockets', () => {
-  it('answer with the snapshot of the daemon, and go with it', async () => {
+  it('answer with the snapshot of the daemon, and are removed when it ends', async () => {
     const handler = `import { setTimeout } from 'node:timers/promises'
       export default async (env, task) => { await setTimeout(60_000); return task.SPOOL_OK }`
     const { spool, daemon } = await withDaemon({ handler, ini: { 'worker-reload-mercy': 0 } })
@@ -45,7 +45,7 @@ describe('control sockets', () => {
     assert.deepEqual(controlsIn(spool), [])
   })
 
-  it('say how long a process has been busy, also with what it runs, and no longer than it lives', async () => {
+  it('say how long a process has been busy, running tasks included, and never more than it has lived', async () => {
     const handler = `import { setTimeout } from 'node:timers/promises'
       export default async (env, task) => { await setTimeout(60_000); return task.SPOOL_OK }`
     const ini = { 'worker-reload-mercy': 0, 'spooler-concurrency': 4 }
@@ -81,7 +81,7 @@ describe('control sockets', () => {
     assert.equal(existsSync(view), false)
   })
 
-  it('wait for no task without waiting', async () => {
+  it('answer at once when asked to wait for no task', async () => {
     const { spool, daemon } = await withDaemon()
     const events: unknown[] = []
     const event = (told: unknown) => void events.push(told)
@@ -130,7 +130,7 @@ describe('control sockets', () => {
     assert.equal((await snapshotOf(spool)).daemon.pid, three.pid)
   })
 
-  it('of daemons that start at once over a dead one all have a name', async () => {
+  it('all get a name when several daemons start at once over the socket of a dead one', async () => {
     const spool = spoolDirectory()
     const { daemon: dead } = await withDaemon({ spool })
     dead.child.kill('SIGKILL')
@@ -142,7 +142,7 @@ describe('control sockets', () => {
     assert.deepEqual(pids.sort(), daemons.map(({ pid }) => pid).sort())
   })
 
-  it('are opened again by a reload where somebody removed them', async () => {
+  it('are opened again by a reload if somebody removed them', async () => {
     const { spool, daemon } = await withDaemon()
     const reload = async () => {
       const before = daemon.output.split('reloaded').length
@@ -160,7 +160,7 @@ describe('control sockets', () => {
     assert.deepEqual(controlsIn(spool), [])
   })
 
-  it('are found where the path is longer than a socket address', async () => {
+  it('are found even if the path is longer than a socket address', async () => {
     const deep = join(workspace(), ...Array(8).fill('a-directory-with-a-long-name'))
     mkdirSync(deep, { recursive: true })
     const spool = join(deep, 'spool')
@@ -196,9 +196,9 @@ describe('control sockets', () => {
       return socket
     })
     try {
-      /** So many in so short a time are turned away at first. */
+      /** Tries until it is let in, because so many clients in so short a time are turned away at first. */
       const insist = (bytes: string | Buffer, isEnded = true) =>
-        until('it is let in', async () => {
+        until('the client is let in', async () => {
           const replies = await sendRaw(path, bytes, { isEnded }).catch(() => [])
           return replies.length > 0 ? replies : undefined
         })

@@ -14,14 +14,14 @@ import { spoolDirectory } from '../helpers/workspace.js'
 
 /** What `flock`, a wrapper or an init script leaves open, far above what Node itself marks. */
 const SHELL = 'exec 200<"$0"; flock -n 200 || exit 9; exec "$@"'
-/** Reads what a handler must not have. */
+/** Tries to read what a handler must not have. */
 const PROGRAM = (seen: string) => `
 import os
 try: found = os.pread(200, 99, 0).decode()
 except OSError as error: found = error.strerror
 open('${seen}', 'w').write(found + ' done')
 `
-/** The descriptors of a process that lead to this file. */
+/** Returns the descriptors of a process that lead to this file. */
 function having(pid: number, file: string): string[] {
   try {
     return readdirSync(`/proc/${pid}/fd`).filter(fd => readlinkQuietly(`/proc/${pid}/fd/${fd}`) === file)
@@ -40,7 +40,7 @@ function readlinkQuietly(path: string): string | undefined {
 
 const below = (pid: number): number[] => childrenOf(pid).flatMap(child => [child, ...below(child)])
 
-describe('what a wrapper left open', { skip: skipUnless('root', 'python3') }, () => {
+describe('a descriptor that a wrapper left open', { skip: skipUnless('root', 'python3') }, () => {
   for (const [how, more] of [
     ['a daemon', {}],
     ['a daemon with master-as-root', { 'master-as-root': true }],
