@@ -47,7 +47,7 @@ describe('a crowd at a control socket', () => {
       crowd.add(socket)
       socket.on('close', () => {
         crowd.delete(socket)
-        if (++closed < TURNED_AWAY) come() // as a crowd does; a daemon short of CPU lets in so few at a time that all 200 would fit
+        if (++closed < TURNED_AWAY) come() // as a crowd does; a slow daemon lets in so few at a time that all 200 would fit
       })
     }
     for (let i = 0; i < 200; i++) come()

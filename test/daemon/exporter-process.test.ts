@@ -32,7 +32,7 @@ function useUpDescriptors(): number[] {
 }
 
 describe('the exporter process', () => {
-  it('runs once at most, however fast reloads follow each other, and not after the end', async () => {
+  it('exists once at most, however fast reloads follow each other, and not after the end', async () => {
     const events = new Emitter()
     const listening: string[] = []
     events.on('exporter-listening', ({ address }) => listening.push(address))

@@ -78,7 +78,7 @@ describe('frames', () => {
       }
     })
 
-  it('that are cut off make what follows no frame', () => {
+  it('that are cut off have the bytes after them refused', () => {
     const decoder = new WorkerDecoder(TOKEN)
     assert.deepEqual([...decoder.push(Buffer.of(1, 2))], [])
     assert.throws(() => [...decoder.push(frame)], NoFrame)

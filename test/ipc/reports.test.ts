@@ -90,7 +90,7 @@ describe('reports on their way to the master', () => {
     assert.deepEqual(outbox.take([], 1).done, [64, 64])
   })
 
-  it('name the slots that thousands of tasks wait for once', () => {
+  it('name only once the slots that thousands of tasks wait for', () => {
     const outbox = new Outbox(true)
     const slots = { name: 'few', count: 2 }
     for (let number = 0; number < 5000; number++)

@@ -62,7 +62,7 @@ describe('the names that run', () => {
     ])
   })
 
-  it("of priority directories are digits or begin with uWSGI's prefix", () => {
+  it("are entered as priority directories if they are digits or begin with uWSGI's prefix", () => {
     assert.deepEqual(['7', '007', '7a', '-7', '', 'uwsgi_spoolfile_on_x'].map(isPriorityDirectory), [
       true,
       true,

@@ -99,7 +99,7 @@ describe('a watch of the pauses', () => {
     return { told, close: () => watch.close() }
   }
 
-  it('tells of a change once and within a second, even in a spool that has no .spoold yet', async () => {
+  it('reports a change once and within a second, even in a spool that has no .spoold yet', async () => {
     const spool = spoolDirectory()
     const { told, close } = await watching(spool)
     const since = performance.now()
@@ -122,7 +122,7 @@ describe('a watch of the pauses', () => {
     ])
   })
 
-  it('tells of a pause from before, and of its end by time, which stays when the clock is set back', async t => {
+  it('reports a pause from before, and its end by time, which stays when the clock is set back', async t => {
     const spool = spoolDirectory()
     await pauseSpool(spool, { ...WHOLE, untilMs: Date.now() + 3_600_000 })
     const { told, close } = await watching(spool)

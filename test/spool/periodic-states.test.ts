@@ -88,7 +88,7 @@ describe('the entry of a periodic task', () => {
     assert.deepEqual(readdirSync(join(outside, 'periodic')), [`${KEY}.1`])
   })
 
-  it('has its run waiting if the name of that task is a link, which is not followed', () => {
+  it('does not follow a link in place of its task, which counts as waiting', () => {
     const spool = spoolDirectory()
     const packet = join(dirname(spool), 'packet')
     writeFileSync(packet, Buffer.from([17, 0, 0, 0x80]))

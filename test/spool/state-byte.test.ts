@@ -8,7 +8,7 @@ import { ROOT } from '../helpers/workspace.js'
 const hex = (state: number) => state.toString(16).toUpperCase().padStart(2, '0')
 
 describe('the table of states', () => {
-  it('tells the past of each byte, whichever lasting bits are set, too', () => {
+  it('gives the past of each byte, whichever lasting bits are set, too', () => {
     for (const [state, past] of STATES)
       for (const more of [0, RECORDED, KICKED, RECORDED | KICKED]) {
         assert.equal(ownState(state | more), state | more, hex(state | more))
@@ -16,7 +16,7 @@ describe('the table of states', () => {
       }
   })
 
-  it('takes a byte that it does not have for no mark', () => {
+  it('treats a byte that it does not have as no mark', () => {
     for (const byte of [0x20, 0xa0, 0xff, 0x02, 0x03, 0x04, 0x10, 0x40])
       assert.equal(ownState(byte), 0, hex(byte))
   })

@@ -126,7 +126,7 @@ describe('the collector', () => {
     assert.ok(rates.done.m1 > 0 && rates.failed.m15 > 0)
   })
 
-  it('tells running tasks from those that only wait in a worker, and names tasks as text', async () => {
+  it('distinguishes running tasks from those that only wait in a worker, and names tasks as text', async () => {
     const { tasks, processes } = first(await collect().collector.snapshotFor(WHOLE))
     const { due, unseen, running, waiting, stored } = tasks
     assert.deepEqual([due, unseen, running, waiting, stored], [2, 2, 1, 1, 6])

@@ -121,13 +121,13 @@ describe('what a worker is given', () => {
     assert.deepEqual([steady.given.length, fast.given.map(({ length }) => length)], [0, [2, 2]])
   })
 
-  it('is nothing ahead if workers are to go', () => {
+  it('is nothing ahead while the pool shrinks', () => {
     const { worker, given } = workerIn({ ...STEADY, outstanding: 1, ranMs: 1 })
     dispatch([worker], sourceOf(1000, { isShrinking: true }))
     assert.deepEqual(given, [])
   })
 
-  it('is a signal before any task, which takes the place of one', () => {
+  it('is a signal before any task, in the place of a task', () => {
     const { worker, given, signals } = workerIn(SLOW)
     dispatch([worker], sourceOf(1, { signalFor: () => 17 }))
     assert.deepEqual([signals, given], [[17], []])
@@ -135,7 +135,7 @@ describe('what a worker is given', () => {
 })
 
 describe('the pace of a worker', () => {
-  it('is that of tasks it found to be later, as long as it finds no others', () => {
+  it('is that of later tasks as long as the worker finds no others', () => {
     const pace = new Pace()
     pace.note(10, 0, 0, 1000)
     assert.equal(pace.ms, 0.01)

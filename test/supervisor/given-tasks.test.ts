@@ -20,7 +20,7 @@ describe('GivenTasks', () => {
     assert.deepEqual([given.left, given.owns('b'), given.owns('c'), given.size], [['a', 'b'], true, false, 3])
   })
 
-  it('withdraws tasks that are not started, except those that may run, until the worker confirms that', () => {
+  it('withdraws all tasks that are not started but the one that may run, and forgets them once that is confirmed', () => {
     const given = new GivenTasks(1)
     given.give(['a', 'b', 'c'])
     assert.ok(given.hasAhead)
@@ -33,7 +33,7 @@ describe('GivenTasks', () => {
     assert.equal(given.end(1), undefined)
   })
 
-  it('does not take a task for begun that another worker found locked, if its claims are leases and it announced none', () => {
+  it('does not treat a task that another worker found locked as begun if claims are leases and none was announced', () => {
     const given = new GivenTasks(1, true)
     given.give(['a', 'b'])
     given.recall(true)
@@ -46,7 +46,7 @@ describe('GivenTasks', () => {
     )
   })
 
-  it('takes only announced tasks for begun if its claims are leases', () => {
+  it('treats only announced tasks as begun if its claims are leases', () => {
     const given = new GivenTasks(2, true)
     given.give(['a', 'b', 'c'])
     assert.deepEqual(refsIn(given.begun), [])
@@ -81,7 +81,7 @@ describe('GivenTasks', () => {
     assert.deepEqual([given.size, given.runningSince], [0, undefined])
   })
 
-  it('takes the confirmation of a task for its start if that was not reported', () => {
+  it('treats the confirmation of a task as its start if no start was reported', () => {
     const given = new GivenTasks(1)
     given.give(['a', 'b'])
     given.recall(true)
@@ -91,7 +91,7 @@ describe('GivenTasks', () => {
     assert.deepEqual([given.size, given.runningSince], [1, 8])
   })
 
-  it('does not take the confirmation of a task for its start if that was reported before', () => {
+  it('does not treat the confirmation of a task as its start if a start was reported before', () => {
     const given = new GivenTasks(1)
     given.give(['a', 'b'])
     given.heard(3)
@@ -120,7 +120,7 @@ describe('GivenTasks', () => {
     assert.deepEqual(given.left, ['a'])
   })
 
-  it('takes a withdrawn task for running when another worker finds it locked', () => {
+  it('treats a withdrawn task as running when another worker finds it locked', () => {
     const given = new GivenTasks(1)
     given.give(['a', 'b', 'c'])
     given.recall(true)
@@ -136,7 +136,7 @@ describe('GivenTasks', () => {
     assert.equal(given.end(2)?.ref, 'c')
   })
 
-  it('takes a started task for ended once its file is gone', () => {
+  it('treats a started task as ended once its file is gone', () => {
     const given = new GivenTasks(4)
     given.give(['a', 'b', 'c', 'd'])
     given.start(0)

@@ -114,7 +114,7 @@ describe('the size of a pool', () => {
     assert.deepEqual(scaled, [])
   })
 
-  it('is asked of an eager algorithm between ticks, too: at once, and once more after its pace', async () => {
+  it('is decided by an eager algorithm between ticks, too: at once, and once more after its pace', async () => {
     const { asked, scaling } = spying(true)
     const { pool } = await poolWith(scaling)
     await passed(2 * EAGER_PACE_MS)
@@ -128,7 +128,7 @@ describe('the size of a pool', () => {
     assert.equal(asked.length, 2)
   })
 
-  it('is not asked of an algorithm between ticks if people have set it, or if the algorithm is lazy', async () => {
+  it('is not decided by an algorithm between ticks if people have set it, or if the algorithm is lazy', async () => {
     const [eager, lazy] = [spying(true), spying(false)]
     const byHand = await poolWith(eager.scaling)
     await passed(2 * EAGER_PACE_MS)
@@ -157,7 +157,7 @@ describe('the size of a pool', () => {
 })
 
 describe('the backlog', () => {
-  it('is not told as 0 while a process looks through tasks of which none is due', async () => {
+  it('is not 0 for an algorithm while a worker looks through tasks of which none is due', async () => {
     const { asked, scaling } = spying()
     const gate = join(workspace(), 'gate')
     const { pool, feed, spool } = await poolWith(
@@ -202,7 +202,7 @@ describe('the backlog', () => {
 
 describe('a worker that is recycled', () => {
   for (const why of ['max-tasks', 'lifetime'] as const)
-    it(`is no shrinking to an algorithm, and its successor is no growth: ${why}`, async () => {
+    it(`does not count as shrinking for an algorithm, nor its successor as growth: ${why}`, async () => {
       const { asked, scaling } = spying()
       const { pool, events, feed, spool, ports } = await poolWith(scaling, {
         worker: { maxTasks: why === 'max-tasks' ? 2 : 0 },

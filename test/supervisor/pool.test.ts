@@ -108,7 +108,7 @@ describe('a pool of workers in this process', () => {
     await pool.stop()
   })
 
-  it('tells how long runs took and tasks waited, even of workers that start later', async () => {
+  it('reports how long runs took and tasks waited, even for workers that start later', async () => {
     const spool = spoolDirectory()
     const { feed, events, ports, run } = poolOf(spool, OK)
     const done = doneOf(events)

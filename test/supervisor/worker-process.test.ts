@@ -107,7 +107,7 @@ describe('a worker from which tasks were withdrawn', () => {
     assert.deepEqual(opened, [1, 0])
   })
 
-  it('has nothing ahead after a single recall', () => {
+  it('is asked once to hand tasks back, and has nothing ahead after that', () => {
     const { worker, sent } = readyWorker()
     worker.run(['a', 'b'], [])
     assert.equal(worker.work.hasAhead, true)
@@ -132,7 +132,7 @@ describe('a worker that has said that it is drained', () => {
 })
 
 describe('a deadline that a task has set itself', () => {
-  it('is at most its own length after it was heard of, however long this process was stopped before', () => {
+  it('ends at most its own length after it was heard of, however long this process was stopped before', () => {
     const { worker, say } = readyWorker()
     worker.run(['a'], [])
     say({ type: 'deadline', afterMs: 500 })

@@ -25,12 +25,12 @@ async function foundAfter(tries: number, kind: ReportKind) {
 
 describe('a task after a kill', () => {
   for (const kind of ['locked', 'untouched', 'unreadable'] as const)
-    it(`that is ${kind} is tried again for a while, and reported so if it stays so`, async () => {
+    it(`that is ${kind} is tried again for a while, and reported as such if it stays so`, async () => {
       assert.deepEqual(await foundAfter(3, kind), [null])
       assert.deepEqual(await foundAfter(Number.POSITIVE_INFINITY, kind), [{ ref: 'task', kind, ranMs: 0 }])
     })
 
-  it('that is gone is reported so at once', async () => {
+  it('that is gone is reported as such at once', async () => {
     assert.deepEqual(await foundAfter(1, 'gone'), [{ ref: 'task', kind: 'gone', ranMs: 0 }])
   })
 })

@@ -38,7 +38,7 @@ function followersOf(held: number) {
 }
 
 describe('tasks of one name in one worker', () => {
-  it('follow each other in its slots, and it asks for one for each free slot and one behind each', () => {
+  it('follow each other in the slots of the worker, which asks for one per free slot and one behind each', () => {
     const { followers, slots, end, begin } = followersOf(2)
     end()
     assert.deepEqual(followers.takeNews(), { wishes: [{ ...SLOTS, wanted: 3 }] }) // one for the free slot, and one behind each

@@ -78,7 +78,7 @@ describe('the reports of a worker', () => {
     assert.ok((seen.sent.at(-1)?.busyMs ?? 0) > 55, `60 ms, got ${seen.sent.at(-1)?.busyMs}`)
   })
 
-  it('tell of a start before the run if the claim took longer than a report may be old', async () => {
+  it('include a start before its run if the claim took longer than a report may be old', async () => {
     const spool = spoolDirectory()
     for (const name of ['first', 'second']) drop(spool, name, packet({ n: name }))
     const claims = await openEngine(spool)
@@ -103,7 +103,7 @@ describe('the reports of a worker', () => {
     assert.ok(toldOfSecond)
   })
 
-  it('tell of a task that failed before the next one begins, which may kill the process', async () => {
+  it('include a failed task before the next one begins, which may kill the process', async () => {
     const spool = spoolDirectory()
     const names = ['a good', 'b bad', 'c next', 'd last']
     for (const name of names) drop(spool, name, packet({ n: name }))

@@ -163,7 +163,7 @@ describe('a worker over an engine whose answers take time', () => {
     )
   })
 
-  it('tells how long runs took and tasks waited', async () => {
+  it('reports how long runs took and tasks waited', async () => {
     const { put, run, reports, messages } = await memoryWorker('return -2')
     await put({ n: '1' })
     await run()
@@ -189,7 +189,7 @@ describe('a worker over an engine whose answers take time', () => {
 })
 
 describe('tasks that handlers store together', () => {
-  it('are told to the master in one message', async () => {
+  it('are announced to the master in one message', async () => {
     const messages: WorkerMessage[] = []
     const spool = spoolDirectory()
     const places = { spool, targets: [{ directory: spool, sync: false }], queues: [] }
@@ -203,7 +203,7 @@ describe('tasks that handlers store together', () => {
     assert.deepEqual(told, [paths])
   })
 
-  it('are told in messages that the master takes, however many they are', () => {
+  it('are announced in messages that the master takes, however many tasks they are', () => {
     const messages: WorkerMessage[] = []
     const request = requestFrom({ n: 'one of many' })
     const requests = Array.from({ length: 200_000 }, () => request)

@@ -129,7 +129,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       await two.release(claim, 'crashed')
     })
 
-    it('set a task aside when it has killed its worker as often as it may', async () => {
+    it('set aside a task that has killed its worker as often as it may', async () => {
       const { spool, ref } = await withTask()
       for (let crashes = 0; crashes < CLAIMS_DEFAULTS.policy.maxCrashes; crashes++) {
         const claims = await spool.claims()
@@ -162,7 +162,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
         assert.deepEqual([claim.attempt, claim.mustBeAlone], [1, false])
       })
 
-    it('set a task that is delivered at most once aside when its worker died during the run', async () => {
+    it('set aside a task that is delivered at most once when its worker died during the run', async () => {
       const { spool, ref, one, two } = await withTask(requestFrom({ spooler_delivery: 'at-most-once' }))
       await beginOf(one, ref)
       await spool.died(one, ref)

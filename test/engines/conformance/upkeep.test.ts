@@ -67,7 +67,7 @@ for (const [engine, open] of Object.entries(ENGINES))
       assert.equal((await refsOf(spool)).length, 4)
     })
 
-    it('removes dead letters beyond the largest number, and those that are too old', async () => {
+    it('removes dead letters beyond the maximum number, and those that are too old', async () => {
       const spool = open()
       await bury(spool, 3)
       const upkeep = spool.upkeep()

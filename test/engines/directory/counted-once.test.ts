@@ -125,7 +125,7 @@ describe('a run where file times are whole seconds', () => {
     ['at least once', {}, 'crash'],
     ['at most once', ONCE, 'set-aside'],
   ] as const)
-    it(`is not taken for the run before it, which was counted (${what})`, async () => {
+    it(`is not mistaken for the run before it, which was counted (${what})`, async () => {
       const spool = spoolDirectory()
       const policy = { ...POLICY, backoff: 'none' as const }
       coarse()

@@ -368,7 +368,7 @@ describe('settling', () => {
       assert.equal(statSync(path).mtimeMs, LONG_AGO * 1000)
     })
 
-  it('a file that somebody removed by hand during its run works', async () => {
+  it('SPOOL_OK is reported even if somebody removed the file by hand during its run', async () => {
     const spool = spoolDirectory()
     const path = drop(spool, NAME)
     const engine = await openEngine(spool)

@@ -60,7 +60,7 @@ describe('a connection to Redis', { skip: missing }, () => {
     )
   })
 
-  it('keeps the reason why Redis refuses it while it is tried again', async () => {
+  it('keeps the reason for a refusal by Redis while it is tried again', async () => {
     const [host] = redis.address('refused').split('/0/')
     const connection = await Connection.open(`${host}/77/refused`)
     const leave = connection.stay()
@@ -77,7 +77,7 @@ describe('a connection to Redis', { skip: missing }, () => {
     for (const fault of faults.slice(1)) assert.match(fault, /ERR DB index is out of range$/)
   })
 
-  it('reports a wrong password, even if it has a database to select', async () => {
+  it('reports a wrong password, even if its address selects a database', async () => {
     const address = redis.address('wrong').replace('//', '//somebody:wrong@').replace('/0/', '/3/')
     const connection = await Connection.open(address)
     await redis.client.config('SET', 'requirepass', 'right')

@@ -266,7 +266,7 @@ describe('the engine on Redis', { skip: missing }, () => {
     assert.equal(await redis.client.get(taken), 'of somebody else')
   })
 
-  it('passes on at once what a master says of a run that was cut short, to the next claim', async () => {
+  it('passes what a master says of a run that was cut short on to the next claim at once', async () => {
     const { enqueuer, claims, feed } = openSpool()
     const master = feed()
     await master.open(() => {})

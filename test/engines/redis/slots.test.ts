@@ -207,7 +207,7 @@ describe('limited tasks on Redis', { skip: missing }, () => {
     }
   })
 
-  it('have their queue forgotten once it has been empty for a time, and none is lost that is moved there meanwhile', async () => {
+  it('have their queue forgotten after it was empty for a time, without losing a task that is moved there meanwhile', async () => {
     const { store, claims, feed, connect, key } = openSpool()
     const upkeep = new RedisUpkeep(connect())
     const [one, other] = [claims({ few: 1, rare: 1 }), claims({ few: 1, rare: 1 })]

@@ -29,7 +29,7 @@ describe('DrainRate', () => {
     assert.equal(judged(FAST, { ...LONG, ready: LONG_BACKLOG }), false)
   })
 
-  it('judges that they do not race if as many refs wait as are ready, because a listing would meet them', () => {
+  it('judges that they do not race if as many refs wait as are ready, because a listing meets those in vain', () => {
     assert.equal(judged(FAST, { ...LONG, waiting: LONG.ready - 1 }), true)
     assert.equal(judged(FAST, { ...LONG, waiting: LONG.ready }), false)
   })

@@ -68,7 +68,7 @@ describe('the groups of parked refs', () => {
     assert.deepEqual(parkedGroups(index), [{ reason: 'unknown-name', name: 'sms', count: 1, tasks: ['a'] }])
   })
 
-  it('can be told in parts, for one reason and name', () => {
+  it('can be read in parts, for one reason and name', () => {
     const index = parkedIn(
       ...['a', 'b', 'c'].map(ref => [ref, unknown('mail')] as const),
       ['d', unknown('sms')],

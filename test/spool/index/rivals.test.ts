@@ -30,7 +30,7 @@ function indexOf(count: number, order: TaskOrder = 'arrival', { vain = 20, done 
 }
 
 describe('refs of a directory whose tasks others run, too', () => {
-  it('are taken each once, in an order of this index alone, while workers find more than a quarter in vain', () => {
+  it('are taken once each, in random order, while over a quarter of what workers find is gone or locked', () => {
     const { index, refs } = indexOf(100, 'arrival', { vain: 20, done: 59 })
     const taken = index.take(100)
     assert.notDeepEqual(taken, refs)
@@ -106,7 +106,7 @@ describe('refs of a directory whose tasks others run, too', () => {
     assert.equal(index.busy, 10)
   })
 
-  it('come last after an event of their begin, and not after one of their removal until a scan meets them', () => {
+  it('come last after an event of their begin, and not at all after one of their removal until a scan meets them', () => {
     const { index, refs } = indexOf(40)
     index.returned({ ref: 'other', kind: 'parked', ranMs: 0, reason: 'slot', slots: SLOTS }, NOW)
     const [first = ''] = index.take(1)
@@ -166,7 +166,7 @@ describe('the event of the removal of a task that ran here', () => {
     assert.ok(index.changed(second, true, NOW))
   })
 
-  it('is not awaited for a new file that is stored under the name where no events come', () => {
+  it('is no longer expected once a new file of that name is stored where no events come', () => {
     const { index } = indexOf(1, 'arrival', { vain: 0 })
     const [ref = ''] = index.take(1)
     index.done(ref)

@@ -38,7 +38,7 @@ describe('a scanner', () => {
     assert.equal(timers(), before)
   })
 
-  it('knows the order of arrival of tasks found by events and scans, with free names by first sight', async () => {
+  it('orders tasks by arrival, whether events or scans find them, and free names by first sight', async () => {
     const spool = spoolDirectory()
     const index = new TaskIndex({ order: 'arrival', frequencyMs: 1_000_000 })
     const rules = { ordered: false, strictNames: false }
@@ -110,7 +110,7 @@ describe('a scanner', () => {
     scanner.close()
   })
 
-  it("does not take the spool for a task of that name when the spool's mode is changed", async () => {
+  it('does not treat the name of the spool as a task when the mode of the spool changes', async () => {
     const spool = spoolDirectory()
     const { scanner, found } = scannerOf(spool)
     await scanner.start()
@@ -226,7 +226,7 @@ describe('a scanner', () => {
     }
   })
 
-  it('finds tasks in all of more priorities than it can watch', async () => {
+  it('finds tasks in every priority, even if there are more than it can watch', async () => {
     const spool = spoolDirectory()
     for (let i = 1; i <= 1200; i++) mkdirSync(join(spool, String(i)))
     const { scanner, found } = scannerOf(spool, 500)
@@ -237,7 +237,7 @@ describe('a scanner', () => {
     scanner.close()
   })
 
-  it('takes a priority that is removed and made again at once for a new one', async () => {
+  it('treats a priority that is removed and made again at once as a new one', async () => {
     const spool = spoolDirectory()
     mkdirSync(join(spool, '7'))
     const { scanner, found } = scannerOf(spool)

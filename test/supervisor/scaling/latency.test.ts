@@ -7,7 +7,7 @@ import { remembering, SECOND, snapshot, workers } from '../../helpers/scaling.js
 import { fixed, MAXIMUM, run, SCALING } from '../../helpers/simulated.js'
 
 describe('latency, simulated', () => {
-  it('stays within one process under ten minutes of steady load', async () => {
+  it('varies by at most one process during ten minutes of steady load', async () => {
     const steady = { summary: '', seconds: 660, run: 0.1, load: () => 0.375 }
     const { seconds } = await run('latency', arrivalsOf(steady, MAXIMUM, 3), 660)
     const settled = seconds.slice(60, 660).map(second => second.workers)

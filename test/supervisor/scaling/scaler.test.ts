@@ -119,7 +119,7 @@ describe('with no living worker', () => {
     manual: [2, 'by hand only'],
   }
   for (const algorithm of ALGORITHMS)
-    it(`${algorithm.name} does not take the backoff of crashed workers for load, and says why`, () => {
+    it(`${algorithm.name} does not treat the backoff of crashed workers as load, and says why`, () => {
       const own = new Scaler(algorithm)
       const runs = new Histogram()
       runs.add(SECOND)
