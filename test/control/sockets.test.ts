@@ -32,7 +32,7 @@ describe('control sockets', () => {
     const { spool, daemon } = await withDaemon({ handler, ini: { 'worker-reload-mercy': 0 } })
     assert.equal(statSync(controlOf(spool)).mode & 0o777, 0o600)
     await enqueue(spool, 'a=1')
-    await until('it runs', async () => (await spoolSnapshotOf(spool)).tasks.running === 1)
+    await until('the task runs', async () => (await spoolSnapshotOf(spool)).tasks.running === 1)
     const { daemon: facts, spools } = await snapshotOf(spool)
     assert.deepEqual([facts.pid, facts.state, facts.files], [daemon.pid, 'running', [daemon.iniFile]])
     const [{ directory, processes, disk, look } = assert.fail()] = spools
@@ -53,8 +53,8 @@ describe('control sockets', () => {
     const worker = async () => (await spoolSnapshotOf(spool)).processes.workers[0] ?? assert.fail()
     for (let running = 1; running <= 4; running++) {
       await enqueue(spool, 'a=1')
-      await until('it runs', async () => (await worker()).running.length === running)
-      await until('it has been busy for longer', async () => (await worker()).busyMs > 500 * running)
+      await until('the task runs', async () => (await worker()).running.length === running)
+      await until('the worker has been busy for longer', async () => (await worker()).busyMs > 500 * running)
     }
     const { busyMs, spawnedAtMs } = await worker()
     const livedMs = Date.now() - spawnedAtMs
@@ -98,15 +98,15 @@ describe('control sockets', () => {
       writeIni(daemon.iniFile, { 'spooler-import': daemon.handlerFile, ...settings })
       const before = daemon.output.split('reloaded').length
       daemon.child.kill('SIGHUP')
-      await until('it is reloaded', () => daemon.output.split('reloaded').length > before)
+      await until('the daemon is reloaded', () => daemon.output.split('reloaded').length > before)
     }
     await reload({ spooler: [spool, other] })
-    await until('both are there', () => controlsIn(spool).length + controlsIn(other).length === 2)
+    await until('both sockets are there', () => controlsIn(spool).length + controlsIn(other).length === 2)
     await reload({ spooler: other })
-    await until('one has gone', () => controlsIn(spool).length === 0)
+    await until('the socket in the removed spool has gone', () => controlsIn(spool).length === 0)
     assert.equal((await snapshotOf(other)).spools[0]?.directory, other)
     await reload({ spooler: other, 'spooler-control': 'off' })
-    await until('none is left', () => controlsIn(other).length === 0)
+    await until('no socket is left', () => controlsIn(other).length === 0)
   })
 
   it('of two daemons on one spool are two; a dead one is replaced, a living one never', async () => {
@@ -147,7 +147,7 @@ describe('control sockets', () => {
     const reload = async () => {
       const before = daemon.output.split('reloaded').length
       daemon.child.kill('SIGHUP')
-      await until('it is reloaded', () => daemon.output.split('reloaded').length > before)
+      await until('the daemon is reloaded', () => daemon.output.split('reloaded').length > before)
     }
     const inode = statSync(controlOf(spool)).ino
     await reload()
@@ -216,7 +216,7 @@ describe('control sockets', () => {
         assert.deepEqual((await insist(bytes)).length, 1)
       await enqueue(spool, 'a=1')
       await until('the task has run', () => daemon.journal().length === 1)
-      await until('it is counted', async () => {
+      await until('the task is counted', async () => {
         const { totals, tasks } = await spoolSnapshotOf(spool)
         return totals.done === 1 && tasks.stored === 0
       })

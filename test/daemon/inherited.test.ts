@@ -72,7 +72,7 @@ describe('a descriptor that a wrapper left open', { skip: skipUnless('root', 'py
       const daemon = await startDaemon({ spool, ini, under, isForeign: true, isUnready: true })
       const isUp = () =>
         existsSync(join(home, 'pid')) && readFileSync(join(home, 'pid'), 'utf8').trim() !== ''
-      await until('it runs', () => {
+      await until('the daemon runs', () => {
         if (!daemon.isRunning && daemon.child.exitCode !== 0) throw new Error(daemon.output)
         return isUp()
       })
@@ -89,7 +89,7 @@ describe('a descriptor that a wrapper left open', { skip: skipUnless('root', 'py
         assert.equal(spawnSync('flock', ['-n', secret, 'true']).status, 1, 'the lock is held')
       } finally {
         process.kill(pid, 'SIGTERM')
-        await until('it has ended', () => !existsSync(`/proc/${pid}`))
+        await until('the daemon has ended', () => !existsSync(`/proc/${pid}`))
         await daemon.code()
       }
       assert.equal(spawnSync('flock', ['-n', secret, 'true']).status, 0, 'the lock went with the daemon')

@@ -10,7 +10,9 @@ describe('neighboursOf', () => {
     const spool = spoolDirectory()
     const args = ['-e', 'setInterval(() => {}, 1000)', 'evil\n*** \x1b[2J\u202e']
     const other = new TestProcess(process.execPath, args, { cwd: spool })
-    const found = await until('it is found', () => neighboursOf(spool).find(({ pid }) => pid === other.pid))
+    const found = await until('the process is found', () =>
+      neighboursOf(spool).find(({ pid }) => pid === other.pid),
+    )
     assert.match(found.command, /evil\\x0a\*\*\* \\x1b\[2J\\u202e$/)
   })
 })

@@ -18,7 +18,7 @@ it('SpoolSummary counts dead letters again soon after a look that a busy machine
   assert.equal((await first).dead.count, 0)
   writeFileSync(join(dead, 'letter'), packet({}))
   const since = performance.now()
-  await until('it is counted', async () => (await summary.take()).dead.count === 1, 30_000)
+  await until('the dead letter is counted', async () => (await summary.take()).dead.count === 1, 30_000)
   const tookMs = performance.now() - since
   assert.ok(tookMs < 3000 * patience(), `it took ${tookMs} ms`)
 })

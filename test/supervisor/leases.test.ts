@@ -77,13 +77,13 @@ describe('a pool over an engine whose claims are leases', () => {
       { worker: { policy: { maxAttempts: 0, maxCrashes: 1, backoff: 'none', delayMs: null, capMs: 0 } } },
       { n: 'one', wait: 60_000 },
     )
-    await until('it runs', () =>
+    await until('the task runs', () =>
       [...pool.workers].some(({ work }) => work.tasks.begun[0]?.lease !== undefined),
     )
     for (const port of ports) port.kill()
-    await until('it is dead', () => spool.dead.has('task-1'))
+    await until('the task is a dead letter', () => spool.dead.has('task-1'))
     const died = `[spooler memory:leases pid: ${process.pid}] the process was killed by SIGKILL`
-    await until('that is logged', () => lines.some(line => line.includes('is buried')))
+    await until('the burial is logged', () => lines.some(line => line.includes('is buried')))
     assert.ok(lines.includes(`${died}; it had task-1`), lines.join('\n'))
     const buried = lines.find(line => line.includes('is buried'))
     assert.match(buried ?? '', /task task-1 is buried: .*its process was killed by SIGKILL/)
@@ -111,13 +111,13 @@ describe('a pool over an engine whose claims are leases', () => {
       { processes: 1, worker: { harakiriMs: 2 * LEASE_MS } },
       { n: 'slow', wait: 20 * LEASE_MS },
     )
-    await until('it runs', () => journal.length === 1)
+    await until('the task runs', () => journal.length === 1)
     const startedAt = performance.now()
     const hold = [...spool.tasks.values()][0]?.hold
     const endsAt = hold?.untilMs ?? 0
-    await until('it is killed', () => ports.length > 1)
+    await until('the worker is killed', () => ports.length > 1)
     assert.ok((hold?.untilMs ?? 0) > endsAt + LEASE_MS, 'it was renewed until then')
-    await until('it runs again', () => journal.length === 2)
+    await until('the task runs again', () => journal.length === 2)
     assert.ok(performance.now() - startedAt > 2 * LEASE_MS)
     assert.deepEqual(journal, ['slow', 'slow'])
   })

@@ -87,7 +87,7 @@ async function checked(seen: readonly Seen[], { asks = 0, options = NO_LIMIT } =
   const checks = new PoolChecks(events, () => pools)
   checks.serve({ ...options, everyMs: 5 })
   for (let i = 0; i < Math.abs(asks); i++) checks.ask(asks > 0 ? 1 : -1)
-  await until('it has checked', () => ticks >= pools.length)
+  await until('all pools were checked', () => ticks >= pools.length)
   checks.stop()
   return { nudged, mayGrow, short: short[0] }
 }

@@ -35,7 +35,9 @@ async function poolWith(scaling: PoolScaling, settings: PoolSettings = {}, handl
   const spool = spoolDirectory()
   const opened = poolOf(spool, handler, { processes: 4, size: { scaling }, ...settings })
   await opened.run()
-  await until('two are ready', () => [...opened.pool.workers].every(({ state }) => state === 'ready'))
+  await until('both workers are ready', () =>
+    [...opened.pool.workers].every(({ state }) => state === 'ready'),
+  )
   assert.equal(opened.pool.workers.size, 2)
   return { ...opened, spool }
 }
@@ -64,7 +66,7 @@ describe('the size of a pool', () => {
     pool.size.look()
     assert.deepEqual([pool.stats.wanted, before.asked, after.asked], [2, [], []])
     await committed
-    await until('the new one is asked', () => pool.stats.wanted === 3, SOON_MS)
+    await until('the new algorithm is asked', () => pool.stats.wanted === 3, SOON_MS)
     assert.deepEqual(before.asked, [])
   })
 
@@ -90,7 +92,7 @@ describe('the size of a pool', () => {
     assert.equal(pool.workers.size, 2)
     await replacement.commit()
     assert.equal(pool.stats.wanted, 4)
-    await until('there are four', () => pool.workers.size === 4)
+    await until('there are four workers', () => pool.workers.size === 4)
   })
 
   it('that people ask for takes effect after a reload that is given up, too', async () => {
@@ -219,7 +221,7 @@ describe('a worker that is recycled', () => {
         pool.size.tick(true)
       }
       await until('all have run', () => leftIn(spool).length === 0)
-      await until('two are ready', () => [...pool.workers].every(({ state }) => state === 'ready'))
+      await until('both workers are ready', () => [...pool.workers].every(({ state }) => state === 'ready'))
       pool.size.tick(true)
       assert.ok(asked.length >= 2 && ports.length > 2, `${asked.length} ticks, ${ports.length} workers`)
       assert.deepEqual(new Set(asked.map(({ workers, delayed }) => workers.length + delayed)), new Set([2]))
@@ -236,7 +238,7 @@ describe('a worker that is recycled', () => {
     const { pool, ports } = await poolWith(scaling)
     pool.size.tick(true)
     await (await pool.prepare(pool.options)).commit()
-    await until('the old ones are gone', () => pool.workers.size === 2)
+    await until('the old workers are gone', () => pool.workers.size === 2)
     pool.size.tick(true)
     assert.equal(ports.length, 4)
     const numbers = asked.map(({ workers }) => workers.map(({ number }) => number))

@@ -101,7 +101,7 @@ describe('a pool of workers in this process', () => {
     await feed.open(() => {})
     pool.complete()
     assert.equal(feed.state.ready, 1)
-    await until('it stalls, because it was not told to begin', () => pool.stalledMs > 20)
+    await until('the pool stalls, because it was not told to begin', () => pool.stalledMs > 20)
     pool.begin()
     await until('the task has run', () => done.length === 1)
     assert.equal(pool.stalledMs, 0)
@@ -116,7 +116,7 @@ describe('a pool of workers in this process', () => {
       const before = done.length
       for (let i = 0; i < count; i++) drop(spool, undefined, undefined, Date.now() / 1000 - 100)
       feed.look()
-      await until('they are reported', () => done.length === before + count)
+      await until('the tasks are reported', () => done.length === before + count)
     }
     const [ran, waited] = [new Histogram(), new Histogram()]
     events.on('run-times', times => {
@@ -128,7 +128,7 @@ describe('a pool of workers in this process', () => {
     assert.deepEqual([ran.count, waited.count], [30, 30])
     assert.ok(waited.quantile(0.1) > 90e6, `${waited.quantile(0.1)} µs`)
     for (const port of ports) port.kill()
-    await until('others have taken their places', () => ports.length === 4)
+    await until('other workers have taken their places', () => ports.length === 4)
     await runs(20)
     assert.equal(ran.count, 50)
   })
@@ -158,14 +158,14 @@ describe('a pool of workers in this process', () => {
     drop(spool, 'a', packet({ task: 'new', args: '[]' }))
     const { pool, feed, run } = poolOf(spool, 'export default () => 0', { processes: 2 })
     await run()
-    await until('no handler knows it', () => feed.state.parked['unknown-name'] === 1)
+    await until('no handler knows the task', () => feed.state.parked['unknown-name'] === 1)
     const file = join(workspace(), 'new.mjs')
     writeFileSync(file, OK)
     const { worker } = pool.options
     const chain = [{ kind: 'javascript', file } as const]
     const replacement = await pool.prepare({ ...pool.options, worker: { ...worker, chain } })
     await replacement.commit()
-    await until('it has run', () => leftIn(spool).length === 0, 5000)
+    await until('the task has run', () => leftIn(spool).length === 0, 5000)
   })
 
   it('replaces a worker that recycles', async () => {
@@ -177,7 +177,7 @@ describe('a pool of workers in this process', () => {
     await run()
     await until('all have run', () => leftIn(spool).length === 0)
     assert.ok(recycled >= 4, `${recycled}`)
-    await until('they are replaced', () => ports.length === recycled + 2)
+    await until('the workers are replaced', () => ports.length === recycled + 2)
     await pool.stop()
   })
 

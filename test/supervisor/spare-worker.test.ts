@@ -31,6 +31,6 @@ describe('a worker that is forked ahead', () => {
     const [pid = 0] = childrenOf(process.pid).filter(each => !before.includes(each))
     assert.ok(isAlive(pid))
     spare.end()
-    await until('it is gone', () => !isAlive(pid))
+    await until('the process is gone', () => !isAlive(pid))
   })
 })

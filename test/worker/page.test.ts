@@ -167,7 +167,7 @@ describe('a task that is claimed for a page', () => {
       host.isOpen = false
     })
     give()
-    await until('it is handed back', () => untouched().length > 0)
+    await until('the task is handed back', () => untouched().length > 0)
     assert.deepEqual(untouched(), [0])
     assert.equal(stateOf('a'), 0)
   })

@@ -117,7 +117,7 @@ describe('a worker over an engine whose answers take time', () => {
   })
 
   it('hands back withdrawn tasks, and names those that it will still report', async () => {
-    await until('it is asked while the first one is being claimed', async () => {
+    await until('the worker is asked while the first task is being claimed', async () => {
       const { put, run, hold, worker, messages, kindOf } = await memoryWorker('await hold(env.n); return -2')
       for (const n of ['1', '2', '3']) await put({ n })
       await run()
@@ -151,7 +151,7 @@ describe('a worker over an engine whose answers take time', () => {
     for (const task of spool.tasks.values()) task.past = 'died-beside'
     await put({ n: 'other' })
     await run()
-    await until('it is parked', () => feed.state.parked.alone === 1)
+    await until('the suspect is parked', () => feed.state.parked.alone === 1)
     await until('the other has run', () => spool.tasks.size === 1)
     assert.deepEqual(
       journal.map(({ n }) => n),
@@ -167,7 +167,7 @@ describe('a worker over an engine whose answers take time', () => {
     const { put, run, reports, messages } = await memoryWorker('return -2')
     await put({ n: '1' })
     await run()
-    await until('it is reported', () => reports.length === 1)
+    await until('the task is reported', () => reports.length === 1)
     const [times] = timesOf(messages)
     assert.deepEqual([times?.ran.length, times?.ran[2], times?.waited[2]], [3, 1, 1])
     assert.equal(timesOf(messages).length, 1)

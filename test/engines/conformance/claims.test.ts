@@ -133,7 +133,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       const { spool, ref } = await withTask()
       for (let crashes = 0; crashes < CLAIMS_DEFAULTS.policy.maxCrashes; crashes++) {
         const claims = await spool.claims()
-        await until('it is due', async () => {
+        await until('the task is due', async () => {
           const claim = await claims.claim(ref)
           return !('kind' in claim) && (await claims.begin(claim, 'alone')) === undefined
         })

@@ -253,7 +253,7 @@ export async function claimOf(claims: WorkerClaims, ref: Ref, lastRun?: LastRun)
 
 /** Claims a task that an engine may have delayed, once it is due. */
 export function claimOnceDue(claims: WorkerClaims, ref: Ref): Promise<Claim> {
-  return until('it is due', async () => {
+  return until('the task is due', async () => {
     const claim = await claims.claim(ref)
     return 'kind' in claim ? undefined : claim
   })

@@ -76,7 +76,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       assert.equal(feed.state.ready, 0)
       await store(1)
       feed.look()
-      await until('it is known', () => feed.state.ready === 1)
+      await until('the task is known', () => feed.state.ready === 1)
     })
 
     it('gives a ref again that a worker has lost', async () => {
@@ -101,7 +101,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       const atMs = Math.floor(Date.now() / 1000) * 1000 + 1900
       const { feed, claims } = await withTasks({ at: new Date(atMs) })
       await feed.open(() => {})
-      await until('it is claimed', async () => {
+      await until('the task is claimed', async () => {
         const [ref] = feed.take(1)
         if (ref === undefined) return false
         const claim = await claims.claim(ref)
@@ -122,7 +122,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       assert.deepEqual([feed.state.parked.paused, feed.state.parked.alone], [1, 0])
       assert.deepEqual([...feed.take(9), ...feed.take(9, 'alone')], [])
       feed.changed('paused')
-      await until('it is ready', () => feed.state.ready === 1)
+      await until('the task is ready', () => feed.state.ready === 1)
       assert.equal(feed.take(9).length, 1)
       assert.deepEqual(countsOf(feed), { ready: 0, busy: 1, waiting: 1 })
     })
@@ -173,7 +173,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
         await feed.open(() => {})
         const [ref = ''] = feed.take(1)
         feed.report({ returned: [await claims.release(await claimOf(claims, ref), reason)] })
-        if (isDrained) await until('it is drained', () => feed.state.isDrained)
+        if (isDrained) await until('the feed is drained', () => feed.state.isDrained)
         assert.equal(feed.state.isDrained, isDrained, reason)
       }
     })
@@ -186,7 +186,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       await claims.begin(claim, 'alone')
       feed.report({ returned: [await claims.settle(claim, { kind: 'retry', delayMs: 0 }, 1)] })
       assert.equal(feed.state.isDrained, false)
-      await until('it is given again', () => feed.take(1).length === 1)
+      await until('the task is given again', () => feed.take(1).length === 1)
     })
 
     it('is drained when nothing is due and nothing is with a worker', async () => {
@@ -203,7 +203,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       }
       assert.equal(feed.state.isDrained, false)
       feed.report({ done: refs })
-      await until('it is drained', () => feed.state.isDrained)
+      await until('the feed is drained', () => feed.state.isDrained)
     })
 
     it('reports how many tasks of which priority are due, the oldest, the parked ones, and when the next one is due', async () => {
@@ -229,7 +229,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       const atMs = Math.ceil(Date.now() / 1000) * 1000 + 60_000
       const later = await store(9, { at: new Date(atMs) })
       feed.look({ stored: later.path })
-      await until('it is known', () => feed.state.ready === 6 || feed.stats().nextDueMs === atMs)
+      await until('the task is known', () => feed.state.ready === 6 || feed.stats().nextDueMs === atMs)
       const given = feed.take(10)
       for (const [i, ref] of given.entries()) {
         const claim = await claims.claim(ref)

@@ -69,7 +69,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       if (!spool.isLeasing) return void (await spool.died(one, ref))
       const other = spool.feed() // of a master that is alive
       await other.open(() => {})
-      await until('it has expired', async () => !('kind' in (await two.claim(ref))))
+      await until('the lease has expired', async () => !('kind' in (await two.claim(ref))))
       other.close()
     })
 

@@ -142,7 +142,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       }
       await parked(feed, 0)
       feed.report({ returned: [await claims.settle(ending, OK, 1)] })
-      await until('it is drained', () => feed.state.isDrained)
+      await until('the feed is drained', () => feed.state.isDrained)
     })
 
     it('are seen when workers of another master give them back', async () => {
@@ -152,7 +152,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       feed.report({ returned: [await refusedBegin(claims, refs[2] ?? '')] })
       assert.deepEqual(feed.take(9), [])
       for (const claim of running) await others.settle(claim, OK, 1)
-      await until('it is ready', () => feed.take(9).length === 1)
+      await until('the task is ready', () => feed.take(9).length === 1)
     })
 
     it('go to the next waiting task if the first one turns out to be paused', async () => {

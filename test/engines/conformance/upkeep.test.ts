@@ -37,7 +37,7 @@ for (const [engine, open] of Object.entries(ENGINES))
       assert.equal((await upkeep.sweep({ graceMs: 0, idTtlMs: HOUR_MS })).forgotten, 0)
       assert.equal((await upkeep.sweep({ graceMs: 0, idTtlMs: 0 })).forgotten, 0, '0: never')
       assert.equal((await store()).isDuplicate, true)
-      await until('it is old enough', async () => {
+      await until('the id is old enough', async () => {
         const { forgotten } = await upkeep.sweep({ graceMs: 0, idTtlMs: 1 })
         return forgotten === 1
       })
@@ -81,7 +81,7 @@ for (const [engine, open] of Object.entries(ENGINES))
       assert.equal(await purge(null, 2), 1)
       assert.equal(await purge(null, 2), 0)
       let removed = 0
-      await until('they are old enough', async () => {
+      await until('the dead letters are old enough', async () => {
         removed += await purge(1, null)
         return removed === 2
       })

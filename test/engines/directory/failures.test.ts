@@ -90,7 +90,7 @@ describe('a task that fails', () => {
     assert.equal(Math.floor(statSync(path).mtimeMs / 1000), Math.floor((report.atMs ?? 0) / 1000))
     touch(spool)
     const soon = engine.settle(beginOf(engine, NAME), toOutcome({ retry: '900ms', reason: 'soon' }), 0)
-    await until('it is due', () => !('kind' in engine.claim(NAME)))
+    await until('the task is due', () => !('kind' in engine.claim(NAME)))
     assert.ok(Date.now() >= (soon.atMs ?? Number.POSITIVE_INFINITY))
   })
 
@@ -322,7 +322,7 @@ describe('a file that is no task', () => {
       const patient = await openEngine(spool)
       assert.equal(refusalOf(patient, NAME).kind, reason)
       const engine = await openEngine(spool, { graceMs: 0 })
-      await until('it is buried', () => refusalOf(engine, NAME).kind === 'set-aside')
+      await until('the file is buried', () => refusalOf(engine, NAME).kind === 'set-aside')
       assert.deepEqual(readFileSync(join(spool, '.spoold/dead', NAME)), Buffer.from(bytes))
       assert.equal(letterOf(spool)?.reason, reason)
     })

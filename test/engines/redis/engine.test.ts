@@ -111,7 +111,7 @@ describe('the engine on Redis', { skip: missing }, () => {
     assert.deepEqual([lastValue(second.vars, 'n'), await active()], ['2', 1])
     assert.equal((await worker.settle(second, OK, 1, 'ticket 3')).kind, 'ok')
     worker.rest(true)
-    await until('it is given back', async () => (await active()) === 0)
+    await until('the fetched task is given back', async () => (await active()) === 0)
     const third = await beginOf(claims(), 'ticket')
     assert.deepEqual([lastValue(third.vars, 'n'), third.attempt], ['3', 1])
   })
@@ -131,7 +131,7 @@ describe('the engine on Redis', { skip: missing }, () => {
     assert.ok((second.fencingToken ?? 0) > (first.fencingToken ?? 0))
     await worker.settle(second, OK, 1, 'ticket 3')
     worker.rest(true)
-    await until('it is given back', async () => (await active()).length === 0)
+    await until('the fetched task is given back', async () => (await active()).length === 0)
     const third = await beginOf(worker, 'ticket 3')
     assert.deepEqual([third.attempt, third.mustBeAlone, lastValue(third.vars, 'n')], [1, false, '3'])
     await worker.settle(third, OK, 1, 'ticket 4')
@@ -187,7 +187,7 @@ describe('the engine on Redis', { skip: missing }, () => {
     assert.deepEqual([lastValue(once.vars, 'n'), once.isOnce], ['4', true])
     const master = feed()
     master.lose({ worker: { identity: 'dead', leases: [] } })
-    await until('they are back', async () => (await redis.client.llen(key('active'))) === 0)
+    await until('the tasks are back', async () => (await redis.client.llen(key('active'))) === 0)
     assert.equal((await claimOf(claims(), 'ticket')).attempt, 1, 'it had not begun')
     master.close()
   })
@@ -303,7 +303,7 @@ describe('the engine on Redis', { skip: missing }, () => {
       const ids = await redis.client.lrange(key('active'), 0, -1)
       return (await Promise.all(ids.map(lockOf))).toSorted()
     }
-    await until('they are back', async () => (await left()).length === 2)
+    await until('the tasks are back', async () => (await left()).length === 2)
     assert.deepEqual(await left(), ['dead', 'dead2'], 'what was announced is dealt with by itself')
     master.close()
   })
@@ -322,12 +322,12 @@ describe('the engine on Redis', { skip: missing }, () => {
       ],
     })
     const isFree = async () => (await redis.client.llen(key('active'))) === 0
-    await until('it waits again', isFree)
+    await until('the task waits again', isFree)
     await redis.client.del(await redis.client.keys(key('*')))
     for (const [i, each] of before.entries())
       await redis.client.restore(each, 0, stored[i] ?? assert.fail(each))
     assert.ok(!(await isFree()))
-    await until('it waits once more', isFree)
+    await until('the task waits once more', isFree)
     assert.equal((await claimOf(claims(), 'ticket')).attempt, 2)
     master.close()
   })
@@ -347,7 +347,7 @@ describe('the engine on Redis', { skip: missing }, () => {
     await refusal
     redis.signal('SIGCONT')
     await until('the task was pulled', async () => (await redis.client.hget(key(id), 'ats')) === '1')
-    await until('it waits again', async () => (await redis.client.llen(key('active'))) === 0)
+    await until('the task waits again', async () => (await redis.client.llen(key('active'))) === 0)
     assert.equal((await claimOf(claims(), 'ticket')).attempt, 1)
   })
 
@@ -360,7 +360,7 @@ describe('the engine on Redis', { skip: missing }, () => {
     const cancelled = { kind: 'cancelled', detail: 'people did it' } as const
     assert.equal(((await claims().claim('ticket', cancelled)) as { kind?: string }).kind, 'locked')
     master.lose({ cutShort: [{ ref: 'ticket', lastRun: cancelled, lease: leaseOf(claim) }] })
-    await until('it is back', async () => (await redis.client.llen(key('active'))) === 0)
+    await until('the task is back', async () => (await redis.client.llen(key('active'))) === 0)
     assert.equal((await refusalOf(claims(), 'ticket')).kind, 'set-aside')
     assert.deepEqual(await redis.client.zrange(key('failed'), 0, -1), [claim.name])
     assert.equal((await claimOf(claims(), 'ticket')).attempt, 1)
@@ -372,7 +372,7 @@ describe('the engine on Redis', { skip: missing }, () => {
     const worker = claims({ termsOf: () => 'unknown-name', frequencyMs: 20 })
     const delays: string[] = []
     for (let i = 0; i < 3; i++)
-      await until('it is offered', async () => {
+      await until('the task is offered', async () => {
         const { kind, name = '' } = await refusalOf(worker, 'ticket')
         if (kind === 'parked') delays.push((await redis.client.hget(key(name), 'delay')) ?? '')
         return kind === 'parked'
@@ -429,7 +429,7 @@ describe('the engine on Redis', { skip: missing }, () => {
     const claim = await claimOf(claims(), ref)
     master.report({ claimed: [ref] })
     await enqueuer.store(requestFrom({ n: 3 }))
-    await until('the new one is known', () => master.state.ready > 0)
+    await until('the new task is known', () => master.state.ready > 0)
     assert.deepEqual([master.take(9).length, master.take(9).length], [1, 0])
     assert.ok(claim.name !== '')
     master.close()

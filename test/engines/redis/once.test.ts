@@ -95,7 +95,7 @@ describe('an enqueuer on Redis', { skip: missing }, () => {
     proxy.losses = 1
     const own = await enqueuer.store(requestFrom({ n: 2 }, { id: 'mine' }))
     assert.deepEqual([proxy.losses, own.isDuplicate, await tasks()], [0, false, 3])
-    await until('nothing is left to be asked for', async () => (await tombstones()) === 0)
+    await until('no identity is left', async () => (await tombstones()) === 0)
   })
 
   it('fails with REDIS_UNANSWERED after two lost replies, and a repetition with the same mark stores no second task', async () => {
@@ -122,7 +122,7 @@ describe('an enqueuer on Redis', { skip: missing }, () => {
     const ttl = await redis.client.pttl(key(`de:${id}`))
     assert.ok(ttl > 6 * 86_400_000, `it is known for ${ttl} ms`)
     enqueuer.forget([mark])
-    await until('it is forgotten', async () => (await tombstones()) === 0)
+    await until('the identity is forgotten', async () => (await tombstones()) === 0)
   })
 
   it('adds nothing when the storing of a task that somebody has removed is repeated', async () => {
@@ -141,10 +141,10 @@ describe('an enqueuer on Redis', { skip: missing }, () => {
     const { connect, tombstones } = openSpool()
     const enqueuer = new RedisEnqueuer(connect(redis.port))
     await enqueuer.store(requestFrom({ n: 0 }))
-    await until('the first is forgotten', async () => (await tombstones()) === 0)
+    await until('the first identity is forgotten', async () => (await tombstones()) === 0)
     await redis.client.config('RESETSTAT')
     await Promise.all(Array.from({ length: 300 }, (_, n) => enqueuer.store(requestFrom({ n }))))
-    await until('all are forgotten', async () => (await tombstones()) === 0)
+    await until('all identities are forgotten', async () => (await tombstones()) === 0)
     const calls = Number(/cmdstat_unlink:calls=(\d+)/.exec(await redis.client.info('commandstats'))?.[1])
     assert.ok(calls > 0 && calls < 100, `UNLINK was called ${calls} times`)
   })

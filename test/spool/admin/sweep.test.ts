@@ -207,7 +207,7 @@ describe('a sweep', () => {
     for (let round = 1; round <= 2; round++) {
       rmSync(ids, { recursive: true, force: true })
       writeFileSync(ids, '') // no directory
-      await until(`it is reported, time ${round}`, () => reports() === round, 60_000)
+      await until(`the failure is reported, time ${round}`, () => reports() === round, 60_000)
       rmSync(ids)
       for (let i = 0; i < 2; i++) await swept() // the ids come after the leftovers
     }

@@ -74,7 +74,7 @@ describe('the directories of a spool', { concurrency: true }, () => {
     rmSync(join(spool, '5/a'))
     drop(spool, '5/b')
     drop(spool, 'beside')
-    await until('they are found', () => index.ready === 6)
+    await until('the new tasks are found', () => index.ready === 6)
     scanner.close()
     assert.deepEqual(index.take(9), ['3/a', '3/b', '5/b', '9/a', '9/b', 'beside'])
   })
@@ -131,7 +131,7 @@ describe('the directories of a spool', { concurrency: true }, () => {
       index.returned({ ref, kind: 'later', ranMs: 0, atMs: Date.now() + 1e9 }, Date.now())
     utimesSync(path, 0, 0) // changes the file alone
     scanner.scanNow()
-    await until('it is found', () => index.ready === 1)
+    await until('the task is found', () => index.ready === 1)
     scanner.close()
   })
 
@@ -144,7 +144,7 @@ describe('the directories of a spool', { concurrency: true }, () => {
     const { scanner, index } = await scannerOf(spool)
     drop(spool, '5/restored')
     utimesSync(join(spool, '5'), long, long)
-    await until('it is found', () => index.ready === 1)
+    await until('the task is found', () => index.ready === 1)
     scanner.close()
   })
 
@@ -189,7 +189,7 @@ describe('the directories of a spool', { concurrency: true }, () => {
     await passes(3)
     assert.equal(index.ready, 0)
     listeners.delete(fail)
-    await until('it is found', () => index.ready === 1)
+    await until('the task is found', () => index.ready === 1)
     scanner.close()
   })
 })

@@ -126,7 +126,7 @@ describe('a scanner', () => {
     const { scanner, found } = scannerOf(spool)
     await scanner.start()
     drop(spool, 'spool')
-    await until('it is found', () => found.includes('spool'))
+    await until('the task is found', () => found.includes('spool'))
     scanner.close()
   })
 
@@ -137,7 +137,7 @@ describe('a scanner', () => {
     const before = scanner.stats.looks
     for (let known = 0; known < 10_000; known = index.busy) {
       for (let i = 0; i < 500; i++) drop(spool, `t${known + i}`, '')
-      await until('these are known', () => index.busy === known + 500)
+      await until('the dropped tasks are known', () => index.busy === known + 500)
     }
     for (let i = 0; i < 10; i++) await setTimeout(10)
     assert.equal(scanner.stats.looks, before)
@@ -162,7 +162,7 @@ describe('a scanner', () => {
     assert.equal(scanner.stats.looks, 1)
     for (const ref of found) index.done(ref)
     scanner.tasksEnded(found.length, false)
-    await until('it has listed again', () => scanner.stats.looks === 2, 10_000)
+    await until('the scanner has listed again', () => scanner.stats.looks === 2, 10_000)
     scanner.close()
   })
 
@@ -200,7 +200,7 @@ describe('a scanner', () => {
     }
   })
 
-  it('looks again at a malformed file that was written to during a long backlog, as soon as it hears of events again', async () => {
+  it('looks again at a malformed file that was written to during a long backlog, once it hears events again', async () => {
     const spool = spoolDirectory()
     const BACKLOG = 5500 // more than a watch is opened for at once
     for (let i = 0; i < BACKLOG; i++) drop(spool, `t${i}`, '')
@@ -214,7 +214,7 @@ describe('a scanner', () => {
       assert.deepEqual(index.take(1), ['a'])
       index.returned({ ref: 'a', kind: 'malformed', ranMs: 0 }, Date.now())
       appendFileSync(join(spool, 'a'), 'more')
-      await until('it is looked at again', () => {
+      await until('the malformed file is looked at again', () => {
         const refs = index.take(1000)
         for (const ref of refs) if (ref !== 'a') rmSync(join(spool, ref), { force: true })
         for (const ref of refs) index.done(ref)
@@ -270,7 +270,7 @@ describe('watches', () => {
     drop(spool, '5/of-many')
     drop(spool, '1/urgent')
     drop(spool, 'beside')
-    await until('they are heard of', () => heard.includes('1/urgent') && heard.includes('beside'))
+    await until('both tasks are heard of', () => heard.includes('1/urgent') && heard.includes('beside'))
     watches.followOnly(listing, false)
     drop(spool, '5/of-many-more')
     await until('the others are heard of again', () => heard.includes('5/of-many-more'))
@@ -299,7 +299,7 @@ describe('watches', () => {
     watches.followOnly(new Map([['5/', { stamp, entries: 3 }]]), false)
     assert.deepEqual(watches.counts, { watched: 1, refused: 0 })
     drop(spool, '5/urgent')
-    await until('it is heard of', () => heard.includes('5/urgent'))
+    await until('the new task is heard of', () => heard.includes('5/urgent'))
     watches.close()
   })
 })

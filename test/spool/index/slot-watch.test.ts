@@ -62,7 +62,7 @@ describe('the look for slots that others gave back', () => {
     const nobody = async () => undefined
     const freeSlots = async () => void asked++
     watch.lookBy({ look: nobody, begun: nobody, later: nobody, holder: nobody, freeSlots })
-    await until('it has asked', () => asked > 0)
+    await until('the watch has asked', () => asked > 0)
     await setTimeout(500)
     assert.deepEqual([asked, counts.looks, index.ready], [1, 1, 1])
   })

@@ -16,7 +16,7 @@ describe('latency, simulated', () => {
     assert.ok(turns.length <= 2, `${turns.length} changes`)
   })
 
-  it('ends a burst of a thousand tasks nearly as soon as a fixed pool of the maximum, and then shrinks to one worker', async () => {
+  it('runs a thousand simultaneous tasks nearly as fast as sixteen fixed workers, and then shrinks to one', async () => {
     const spike = {
       arrivedAt: new Float64Array(1000).fill(10 * SECOND),
       runMicros: new Float64Array(1000).fill(0.1 * SECOND),
