@@ -13,7 +13,7 @@ import { spoolDirectory } from '../helpers/workspace.js'
 const MIB = 1024 * 1024
 const LARGE = Buffer.alloc(90 * MIB, 'a')
 
-/** A spool whose owner has made the daemon's socket. */
+/** Returns a spool whose owner has made the socket of the daemon, which answers as `answer` does. */
 async function spoolOf(answer: (socket: Socket) => void): Promise<string> {
   const spool = spoolDirectory()
   mkdirSync(join(spool, '.spoold'), { mode: 0o700 })
@@ -33,9 +33,9 @@ const every = (ms: number, text: string) => (socket: Socket) => {
 
 const large = (socket: Socket) => void socket.write(LARGE)
 
-describe('a daemon that does not mean well', () => {
+describe('a daemon that misbehaves', () => {
   for (const [what, answer] of Object.entries({ 'a byte now and then': every(100, ' '), '90 MB': large }))
-    it(`holds no command: ${what}`, async () => {
+    it(`does not hold up a command for long: ${what}`, async () => {
       const spool = await spoolOf(answer)
       const began = performance.now()
       const [status, quiet, logs] = await Promise.all([
@@ -52,7 +52,7 @@ describe('a daemon that does not mean well', () => {
       }
     })
 
-  it('has the given time for its whole answer, events and all', async () => {
+  it('has the given time for its whole answer, including events', async () => {
     const path = controlOf(await spoolOf(every(20, '{"v":1,"id":1,"event":{}}\n')))
     let events = 0
     const event = () => void events++
@@ -60,7 +60,7 @@ describe('a daemon that does not mean well', () => {
     assert.ok(events > 1)
   })
 
-  it('of a stream, has it for each line, and as long as it was told between two', async () => {
+  it('has that time for each line of a stream, and the given silence between two lines', async () => {
     const steady = controlOf(await spoolOf(every(50, '{"v":1,"id":1,"event":{}}\n')))
     let events = 0
     const signal = AbortSignal.timeout(2000)
@@ -75,7 +75,7 @@ describe('a daemon that does not mean well', () => {
 })
 
 describe('a daemon that answers in time', () => {
-  it('has answered, when the process that asked comes to read it late', async () => {
+  it('has answered even if the process that asked reads the answer late', async () => {
     const path = controlOf(
       await spoolOf(socket => {
         socket.write('{"v":1,"id":1,"ok":7}\n')

@@ -26,7 +26,7 @@ describe('a crowd at a control socket', () => {
     assert.equal(isOpenAfter(1), false)
     test.mock.timers.tick(399)
     assert.equal(isOpenAfter(0), false)
-    now += 399.5 // Node's timers know whole milliseconds alone
+    now += 399.5 // Node's timers know only whole milliseconds
     test.mock.timers.tick(1)
     assert.equal(isOpenAfter(63), true)
     assert.equal(isOpenAfter(1), false, 'who comes within that half counts')
@@ -47,7 +47,7 @@ describe('a crowd at a control socket', () => {
       crowd.add(socket)
       socket.on('close', () => {
         crowd.delete(socket)
-        if (++closed < TURNED_AWAY) come() // as a crowd does; a starved daemon lets in so few at a time that all of one would fit
+        if (++closed < TURNED_AWAY) come() // as a crowd does; a slow daemon lets in so few at a time that all 200 would fit
       })
     }
     for (let i = 0; i < 200; i++) come()

@@ -20,7 +20,7 @@ function listenOn(path: string): Promise<Server> {
   })
 }
 
-/** Loaded before a program: all file systems are NFS. */
+/** Makes all file systems look like NFS to the program that preloads it. */
 const PRELOAD = `
   import { promises } from 'node:fs'
   import { syncBuiltinESMExports } from 'node:module'
@@ -41,7 +41,7 @@ function network(spool: string): (host: string) => Promise<Daemon> {
 }
 
 describe('the control sockets of many daemons', () => {
-  it('are 16: a daemon more runs its tasks without one, and takes the next name that becomes free', async () => {
+  it('are 16 at most: one more daemon runs tasks without a socket, and takes the next name that becomes free', async () => {
     const spool = spoolDirectory()
     mkdirSync(join(spool, '.spoold'), { mode: 0o700 })
     const names = ['control', ...Array.from({ length: 15 }, (_, i) => `control.${i + 2}`)]
@@ -54,7 +54,7 @@ describe('the control sockets of many daemons', () => {
     drop(spool)
     await until('the task has run', () => daemon.journal().length === 1)
     servers[4]?.close()
-    await until('it has a socket', () => controlsIn(spool).length === 16)
+    await until('the daemon has a socket', () => controlsIn(spool).length === 16)
     assert.equal((await snapshotOf(spool, 'control.5')).daemon.pid, daemon.pid)
     assert.equal(daemon.output.split('no control socket').length, 2, 'it said so once')
   })

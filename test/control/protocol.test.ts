@@ -36,7 +36,7 @@ describe('the control protocol', () => {
       assert.deepEqual(parseReply(formatReply(1, reply)), reply)
   })
 
-  it('refuses what is no request, whatever it is', () => {
+  it('refuses lines that are no request, and reads no reply from lines that are none', () => {
     const wrong = ['', '[]', 'null', '1', '{', '{"v":1}', '{"v":1,"id":{}}', '{"v":1,"id":1,"verb":3}']
     for (const line of [
       ...wrong,

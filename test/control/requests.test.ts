@@ -14,7 +14,7 @@ setFlagsFromString('--expose-gc')
 const gc = runInNewContext('gc')
 
 describe('a client that asks again and again', () => {
-  it('leaves nothing of an earlier request behind, and is missed by the one in progress', async () => {
+  it('leaves nothing of earlier requests behind, and its departure is noticed by the request in progress', async () => {
     const path = join(workspace(), 'control')
     const server = createServer().listen(path)
     const arriving = once(server, 'connection')
@@ -48,7 +48,7 @@ describe('a client that asks again and again', () => {
     server.close()
   })
 
-  it('and sends no more is still answered, and missed when it has gone', async () => {
+  it('is still answered after it has ended its side of the connection, and its departure is noticed', async () => {
     const path = join(workspace(), 'control')
     const server = createServer({ allowHalfOpen: true }).listen(path)
     let missed = () => {}

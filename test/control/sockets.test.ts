@@ -26,13 +26,13 @@ const enqueue = (spool: string, ...pairs: string[]) =>
   spoold(['enqueue', '--quiet', '--spooler', spool, ...pairs])
 
 describe('control sockets', () => {
-  it('answer with the snapshot of the daemon, and go with it', async () => {
+  it('answer with the snapshot of the daemon, and are removed when it ends', async () => {
     const handler = `import { setTimeout } from 'node:timers/promises'
       export default async (env, task) => { await setTimeout(60_000); return task.SPOOL_OK }`
     const { spool, daemon } = await withDaemon({ handler, ini: { 'worker-reload-mercy': 0 } })
     assert.equal(statSync(controlOf(spool)).mode & 0o777, 0o600)
     await enqueue(spool, 'a=1')
-    await until('it runs', async () => (await spoolSnapshotOf(spool)).tasks.running === 1)
+    await until('the task runs', async () => (await spoolSnapshotOf(spool)).tasks.running === 1)
     const { daemon: facts, spools } = await snapshotOf(spool)
     assert.deepEqual([facts.pid, facts.state, facts.files], [daemon.pid, 'running', [daemon.iniFile]])
     const [{ directory, processes, disk, look } = assert.fail()] = spools
@@ -45,7 +45,7 @@ describe('control sockets', () => {
     assert.deepEqual(controlsIn(spool), [])
   })
 
-  it('say how long a process has been busy, also with what it runs, and no longer than it lives', async () => {
+  it('say how long a process has been busy, running tasks included, and never more than it has lived', async () => {
     const handler = `import { setTimeout } from 'node:timers/promises'
       export default async (env, task) => { await setTimeout(60_000); return task.SPOOL_OK }`
     const ini = { 'worker-reload-mercy': 0, 'spooler-concurrency': 4 }
@@ -53,8 +53,8 @@ describe('control sockets', () => {
     const worker = async () => (await spoolSnapshotOf(spool)).processes.workers[0] ?? assert.fail()
     for (let running = 1; running <= 4; running++) {
       await enqueue(spool, 'a=1')
-      await until('it runs', async () => (await worker()).running.length === running)
-      await until('it has been busy for longer', async () => (await worker()).busyMs > 500 * running)
+      await until('the task runs', async () => (await worker()).running.length === running)
+      await until('the worker has been busy for longer', async () => (await worker()).busyMs > 500 * running)
     }
     const { busyMs, spawnedAtMs } = await worker()
     const livedMs = Date.now() - spawnedAtMs
@@ -81,7 +81,7 @@ describe('control sockets', () => {
     assert.equal(existsSync(view), false)
   })
 
-  it('wait for no task without waiting', async () => {
+  it('answer at once when asked to wait for no task', async () => {
     const { spool, daemon } = await withDaemon()
     const events: unknown[] = []
     const event = (told: unknown) => void events.push(told)
@@ -98,15 +98,15 @@ describe('control sockets', () => {
       writeIni(daemon.iniFile, { 'spooler-import': daemon.handlerFile, ...settings })
       const before = daemon.output.split('reloaded').length
       daemon.child.kill('SIGHUP')
-      await until('it is reloaded', () => daemon.output.split('reloaded').length > before)
+      await until('the daemon is reloaded', () => daemon.output.split('reloaded').length > before)
     }
     await reload({ spooler: [spool, other] })
-    await until('both are there', () => controlsIn(spool).length + controlsIn(other).length === 2)
+    await until('both sockets are there', () => controlsIn(spool).length + controlsIn(other).length === 2)
     await reload({ spooler: other })
-    await until('one has gone', () => controlsIn(spool).length === 0)
+    await until('the socket in the removed spool has gone', () => controlsIn(spool).length === 0)
     assert.equal((await snapshotOf(other)).spools[0]?.directory, other)
     await reload({ spooler: other, 'spooler-control': 'off' })
-    await until('none is left', () => controlsIn(other).length === 0)
+    await until('no socket is left', () => controlsIn(other).length === 0)
   })
 
   it('of two daemons on one spool are two; a dead one is replaced, a living one never', async () => {
@@ -130,7 +130,7 @@ describe('control sockets', () => {
     assert.equal((await snapshotOf(spool)).daemon.pid, three.pid)
   })
 
-  it('of daemons that start at once over a dead one all have a name', async () => {
+  it('all get a name when several daemons start at once over the socket of a dead one', async () => {
     const spool = spoolDirectory()
     const { daemon: dead } = await withDaemon({ spool })
     dead.child.kill('SIGKILL')
@@ -142,12 +142,12 @@ describe('control sockets', () => {
     assert.deepEqual(pids.sort(), daemons.map(({ pid }) => pid).sort())
   })
 
-  it('are opened again by a reload where somebody removed them', async () => {
+  it('are opened again by a reload if somebody removed them', async () => {
     const { spool, daemon } = await withDaemon()
     const reload = async () => {
       const before = daemon.output.split('reloaded').length
       daemon.child.kill('SIGHUP')
-      await until('it is reloaded', () => daemon.output.split('reloaded').length > before)
+      await until('the daemon is reloaded', () => daemon.output.split('reloaded').length > before)
     }
     const inode = statSync(controlOf(spool)).ino
     await reload()
@@ -160,7 +160,7 @@ describe('control sockets', () => {
     assert.deepEqual(controlsIn(spool), [])
   })
 
-  it('are found where the path is longer than a socket address', async () => {
+  it('are found even if the path is longer than a socket address', async () => {
     const deep = join(workspace(), ...Array(8).fill('a-directory-with-a-long-name'))
     mkdirSync(deep, { recursive: true })
     const spool = join(deep, 'spool')
@@ -196,9 +196,9 @@ describe('control sockets', () => {
       return socket
     })
     try {
-      /** So many in so short a time are turned away at first. */
+      /** Tries until it is let in, because so many clients in so short a time are turned away at first. */
       const insist = (bytes: string | Buffer, isEnded = true) =>
-        until('it is let in', async () => {
+        until('the client is let in', async () => {
           const replies = await sendRaw(path, bytes, { isEnded }).catch(() => [])
           return replies.length > 0 ? replies : undefined
         })
@@ -216,7 +216,7 @@ describe('control sockets', () => {
         assert.deepEqual((await insist(bytes)).length, 1)
       await enqueue(spool, 'a=1')
       await until('the task has run', () => daemon.journal().length === 1)
-      await until('it is counted', async () => {
+      await until('the task is counted', async () => {
         const { totals, tasks } = await spoolSnapshotOf(spool)
         return totals.done === 1 && tasks.stored === 0
       })

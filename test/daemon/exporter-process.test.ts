@@ -21,7 +21,7 @@ const statsAt = (value: string) =>
     }).options,
   )
 
-/** @returns what has to be closed again */
+/** Opens all descriptors that this process may have. @returns those that have to be closed again */
 function useUpDescriptors(): number[] {
   const opened: number[] = []
   try {
@@ -31,8 +31,8 @@ function useUpDescriptors(): number[] {
   }
 }
 
-describe('the process that publishes', () => {
-  it('is one at most, however fast reloads follow one another, and none after the end', async () => {
+describe('the exporter process', () => {
+  it('exists once at most, however fast reloads follow each other, and not after the end', async () => {
     const events = new Emitter()
     const listening: string[] = []
     events.on('exporter-listening', ({ address }) => listening.push(address))
@@ -41,17 +41,17 @@ describe('the process that publishes', () => {
     )
     after(() => exporter.serve(undefined))
     void exporter.serve(statsAt('127.0.0.1:0'))
-    await until('it listens', () => listening.length === 1)
+    await until('the exporter listens', () => listening.length === 1)
     void exporter.serve(statsAt('@spoold-test-exporter'))
     await exporter.serve(statsAt('localhost:0'))
-    await until('it listens again', () => listening.length >= 2)
+    await until('the exporter listens again', () => listening.length >= 2)
     assert.equal(childrenOf(process.pid).length, 1)
     void exporter.serve(statsAt('127.0.0.1:0'))
     await exporter.serve(undefined)
     assert.deepEqual(childrenOf(process.pid), [])
   })
 
-  it('has its last words before the daemon’s', async () => {
+  it('has its last words logged before those of the daemon', async () => {
     const preload = join(workspace(), 'preload.cjs')
     writeFileSync(
       preload,
@@ -69,7 +69,7 @@ describe('the process that publishes', () => {
     assert.match(daemon.output, /its last words.*\n.*goodbye to uWSGI\.\n$/)
   })
 
-  it('is tried again when there is no descriptor left for it, and holds up no end', async () => {
+  it('is tried again when there is no descriptor left for it, and does not hold up the end', async () => {
     const events = new Emitter()
     const troubles: string[] = []
     events.on('exporter-trouble', ({ message }) => troubles.push(message))
@@ -81,7 +81,9 @@ describe('the process that publishes', () => {
     } finally {
       for (const fd of opened) closeSync(fd)
     }
-    await until('it says so', () => troubles.some(message => message.includes('is started again in')))
+    await until('the exporter says that it is started again', () =>
+      troubles.some(message => message.includes('is started again in')),
+    )
     await exporter.serve(undefined)
     assert.deepEqual(childrenOf(process.pid), [])
   })

@@ -14,14 +14,14 @@ import { spoolDirectory } from '../helpers/workspace.js'
 
 /** What `flock`, a wrapper or an init script leaves open, far above what Node itself marks. */
 const SHELL = 'exec 200<"$0"; flock -n 200 || exit 9; exec "$@"'
-/** Reads what a handler must not have. */
+/** Tries to read what a handler must not have. */
 const PROGRAM = (seen: string) => `
 import os
 try: found = os.pread(200, 99, 0).decode()
 except OSError as error: found = error.strerror
 open('${seen}', 'w').write(found + ' done')
 `
-/** The descriptors of a process that lead to this file. */
+/** Returns the descriptors of a process that lead to this file. */
 function having(pid: number, file: string): string[] {
   try {
     return readdirSync(`/proc/${pid}/fd`).filter(fd => readlinkQuietly(`/proc/${pid}/fd/${fd}`) === file)
@@ -40,7 +40,7 @@ function readlinkQuietly(path: string): string | undefined {
 
 const below = (pid: number): number[] => childrenOf(pid).flatMap(child => [child, ...below(child)])
 
-describe('what a wrapper left open', { skip: skipUnless('root', 'python3') }, () => {
+describe('a descriptor that a wrapper left open', { skip: skipUnless('root', 'python3') }, () => {
   for (const [how, more] of [
     ['a daemon', {}],
     ['a daemon with master-as-root', { 'master-as-root': true }],
@@ -72,7 +72,7 @@ describe('what a wrapper left open', { skip: skipUnless('root', 'python3') }, ()
       const daemon = await startDaemon({ spool, ini, under, isForeign: true, isUnready: true })
       const isUp = () =>
         existsSync(join(home, 'pid')) && readFileSync(join(home, 'pid'), 'utf8').trim() !== ''
-      await until('it runs', () => {
+      await until('the daemon runs', () => {
         if (!daemon.isRunning && daemon.child.exitCode !== 0) throw new Error(daemon.output)
         return isUp()
       })
@@ -89,7 +89,7 @@ describe('what a wrapper left open', { skip: skipUnless('root', 'python3') }, ()
         assert.equal(spawnSync('flock', ['-n', secret, 'true']).status, 1, 'the lock is held')
       } finally {
         process.kill(pid, 'SIGTERM')
-        await until('it has ended', () => !existsSync(`/proc/${pid}`))
+        await until('the daemon has ended', () => !existsSync(`/proc/${pid}`))
         await daemon.code()
       }
       assert.equal(spawnSync('flock', ['-n', secret, 'true']).status, 0, 'the lock went with the daemon')

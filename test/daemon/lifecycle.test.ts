@@ -23,7 +23,7 @@ describe('the life of a daemon', () => {
     }
   })
 
-  it('serves no reload before it runs, and one at a time', () => {
+  it('allows no reload before it runs, and one at a time', () => {
     const life = new Lifecycle()
     assert.ok(!life.become('reloading'))
     life.become('running')

@@ -19,7 +19,7 @@ interface Batch {
   readonly missed: number
 }
 
-/** A client that takes what it was sent only when told to. */
+/** Returns a client that takes what it was sent only when told to. */
 function clientOf(log: RememberedLog, args: object) {
   const batches: Batch[] = []
   let taken = () => {}
@@ -54,7 +54,7 @@ const textsOf = (batches: readonly Batch[]) => batches.flatMap(({ lines }) => li
 const numbers = (from: number, to: number) => Array.from({ length: to - from }, (_, i) => `line ${from + i}`)
 
 describe('the stream of log lines', () => {
-  it('keeps a part of long lines, and nothing of the rest', () => {
+  it('keeps the first part of long lines, and frees the rest', () => {
     setFlagsFromString('--expose-gc')
     const collect = runInNewContext('gc') as () => void
     const log = new RememberedLog(NOWHERE)
@@ -69,7 +69,7 @@ describe('the stream of log lines', () => {
     assert.match(log.lastLines.at(-1)?.text ?? '', /^199 yx{16379}…$/)
   })
 
-  it('begins with what is remembered, which is bounded', async () => {
+  it('begins with the remembered lines, which are bounded', async () => {
     const log = new RememberedLog(NOWHERE)
     for (const text of numbers(0, 1500)) log.line('info', text)
     assert.deepEqual(

@@ -9,7 +9,7 @@ import { workspace } from '../helpers/workspace.js'
 
 const MINE = `${process.pid}\n`
 const FILES = new Opener(null)
-/** The same, with another way to lock. */
+/** Returns the same opener with another way to lock. */
 const lockedBy = (lock: Opener['lock']) => ({
   make: FILES.make.bind(FILES),
   remove: FILES.remove.bind(FILES),
@@ -25,7 +25,7 @@ describe('a pidfile', () => {
     assert.equal(readFileSync(file, 'utf8'), MINE)
   })
 
-  it('is refused while another holds it, with the pid of the other', async () => {
+  it('is refused while it is held, with the pid of its holder', async () => {
     const file = join(workspace(), 'pid')
     const held = await acquirePidfile(file, FILES)
     await assert.rejects(acquirePidfile(file, FILES), {
@@ -37,7 +37,7 @@ describe('a pidfile', () => {
     ;(await acquirePidfile(file, FILES)).release(true)
   })
 
-  it('that a dead process left is taken over, whatever it holds', async () => {
+  it('that a dead process left is taken over, whatever it contains', async () => {
     const file = join(workspace(), 'pid')
     writeFileSync(file, `${'9'.repeat(50)} and more\nlines\n`)
     const pidfile = await acquirePidfile(file, FILES)
@@ -46,7 +46,7 @@ describe('a pidfile', () => {
     assert.ok(!existsSync(file))
   })
 
-  it('is taken again when its last holder removed it in that moment', async () => {
+  it('is made again if its last holder removes it just before the lock', async () => {
     const file = join(workspace(), 'pid')
     let isFirst = true
     const lock = lockedBy(async fd => {
@@ -59,7 +59,7 @@ describe('a pidfile', () => {
     pidfile.release(true)
   })
 
-  it('is removed where it was made, also from another directory', async () => {
+  it('is removed where it was made, even from another directory', async () => {
     const directory = workspace()
     const file = join(directory, 'pid')
     const before = process.cwd()
@@ -73,7 +73,7 @@ describe('a pidfile', () => {
     assert.ok(!existsSync(file))
   })
 
-  it('of somebody else is not removed in its place', async () => {
+  it('of somebody else that has taken its place is not removed', async () => {
     const file = join(workspace(), 'pid')
     const pidfile = await acquirePidfile(file, FILES)
     renameSync(file, `${file}.moved`)
@@ -82,7 +82,7 @@ describe('a pidfile', () => {
     assert.equal(readFileSync(file, 'utf8'), '1\n')
   })
 
-  it('that cannot be opened or written is an error that names it', async () => {
+  it('that cannot be opened or written fails with an error that names it', async () => {
     const missing = join(workspace(), 'missing', 'pid')
     await assert.rejects(acquirePidfile(missing, FILES), {
       code: 'START_FAILED',
@@ -99,7 +99,7 @@ describe('a pidfile', () => {
 })
 
 describe('pidfiles', () => {
-  it('may be of both kinds at one place', async () => {
+  it('of both kinds may have the same path', async () => {
     const file = join(workspace(), 'pid')
     const payloads: unknown[] = []
     const events = new Emitter()
@@ -113,7 +113,7 @@ describe('pidfiles', () => {
     assert.ok(!existsSync(file))
   })
 
-  it('tell of one that cannot be removed, and stop none the less', async () => {
+  it('that cannot be removed are reported, and do not fail the stop', async () => {
     const directory = join(workspace(), 'run')
     mkdirSync(directory)
     const file = join(directory, 'pid')

@@ -18,7 +18,7 @@ const chunksOf = (bytes: Buffer, size: number) =>
   Array.from({ length: Math.ceil(bytes.length / size) }, (_, i) => bytes.subarray(i * size, (i + 1) * size))
 
 describe('frames', () => {
-  it('arrive whole, however they were cut', () => {
+  it('arrive whole, however the bytes are cut', () => {
     const said = Buffer.concat(SAID.map(message => frameOf(TOKEN, message)))
     const told = Buffer.concat(TOLD.map(message => frameOf(TOKEN, message)))
     for (let size = 1; size <= said.length; size++) {
@@ -35,7 +35,7 @@ describe('frames', () => {
     }
   })
 
-  it('may be as large as the arguments of a task, and none is larger', () => {
+  it('may be as large as the arguments of a task, and are refused beyond a limit', () => {
     const decoder = new WorkerDecoder(TOKEN)
     const large: WorkerMessage = { type: 'log', name: 't', message: '\x01'.repeat(1024 * 1024) }
     assert.deepEqual(
@@ -57,17 +57,17 @@ describe('frames', () => {
     'a line': Buffer.from('hello\n'),
     'a short line': Buffer.from('7777'),
     'the frame of another worker': frameOf(drawToken(), { type: 'drained' }),
-    'an empty one': Buffer.concat([frame.subarray(0, 4), Buffer.from([0, 0, 0, 0])]),
-    'one of the master': frameOf(TOKEN, { type: 'signal', number: 7 }),
-    'no JSON': json('{"type":"drained"'),
-    'JSON that is nothing': json('null'),
+    'an empty frame': Buffer.concat([frame.subarray(0, 4), Buffer.from([0, 0, 0, 0])]),
+    'a frame of the master': frameOf(TOKEN, { type: 'signal', number: 7 }),
+    'a frame that is no JSON': json('{"type":"drained"'),
+    'the JSON text null': json('null'),
     'an unknown message': json('{"type":"hello"}'),
-    'the name of something that all objects have': json('{"type":"constructor"}'),
+    'a message type that all objects inherit': json('{"type":"constructor"}'),
     'a message without its fields': json('{"type":"stored"}'),
     'a message with other fields': json('{"type":"stored","tasks":[1]}'),
   }
   for (const [what, bytes] of Object.entries(foreign))
-    it(`of a worker are not ${what}`, () => {
+    it(`of a worker are refused if they are ${what}`, () => {
       for (const chunks of [[bytes], [frame, bytes], [Buffer.concat([frame, bytes])]]) {
         const decoder = new WorkerDecoder(TOKEN)
         const heard: string[] = []
@@ -78,7 +78,7 @@ describe('frames', () => {
       }
     })
 
-  it('that are cut off make what follows none', () => {
+  it('that are cut off have the bytes after them refused', () => {
     const decoder = new WorkerDecoder(TOKEN)
     assert.deepEqual([...decoder.push(Buffer.of(1, 2))], [])
     assert.throws(() => [...decoder.push(frame)], NoFrame)

@@ -39,7 +39,7 @@ describe('reports on their way to the master', () => {
     )
   })
 
-  it('are counts where there are no listeners: of good outcomes alone, whatever their order', () => {
+  it('carry good outcomes as numbers alone if there are no listeners, whatever their order', () => {
     const outcomes = fc.uniqueArray(fc.record({ number: fc.nat(200), isGood: fc.boolean() }), {
       selector: ({ number }) => number,
     })
@@ -62,7 +62,7 @@ describe('reports on their way to the master', () => {
     )
   })
 
-  it('bring how long runs took and waited, and tell each once', () => {
+  it('carry how long runs took and tasks waited, each time once', () => {
     const outbox = new Outbox(false)
     for (const [number, ranMs] of [0.5, 0.5, 30].entries()) {
       outbox.add(number, { ref: '', kind: 'ok', ranMs })
@@ -90,7 +90,7 @@ describe('reports on their way to the master', () => {
     assert.deepEqual(outbox.take([], 1).done, [64, 64])
   })
 
-  it('name the slots once that thousands of tasks wait for', () => {
+  it('name only once the slots that thousands of tasks wait for', () => {
     const outbox = new Outbox(true)
     const slots = { name: 'few', count: 2 }
     for (let number = 0; number < 5000; number++)

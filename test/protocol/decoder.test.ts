@@ -13,7 +13,7 @@ const anyPacket = fc
   .tuple(fc.nat(255), fc.nat(255), fc.uint8Array({ maxLength: LIMIT }))
   .map(([modifier1, modifier2, block]) => wire(Buffer.from(block), { modifier1, modifier2 }))
 
-/** Where a stream is cut. */
+/** The places where a stream is cut. */
 const cutsOf = (bytes: number) => fc.uniqueArray(fc.nat(bytes), { maxLength: 40 })
 
 function cut(bytes: Buffer, cuts: readonly number[]): Buffer[] {
@@ -21,7 +21,7 @@ function cut(bytes: Buffer, cuts: readonly number[]): Buffer[] {
   return ends.map((end, i) => bytes.subarray(ends[i - 1] ?? 0, end))
 }
 
-/** All packets of a stream, and the most that was held and reserved meanwhile. */
+/** Returns all packets of a stream, and the most bytes that were held and reserved meanwhile. */
 function decodeAll(chunks: readonly Buffer[], limit = LIMIT) {
   const decoder = new PacketDecoder(limit)
   const packets: Packet[] = []
@@ -97,7 +97,7 @@ describe('packets off the wire', () => {
     assert.equal(decodeAll([wire([], { size: LIMIT })]).oversized, undefined)
   })
 
-  it('leave what lies behind them alone', () => {
+  it('leave the bytes behind them alone', () => {
     const decoder = new PacketDecoder(LIMIT)
     const stream = Buffer.concat([wire([['a', 'b']]), Buffer.from('body')])
     decoder.take(stream.subarray(0, 3))

@@ -23,7 +23,7 @@ const PICKLES = {
   'protocol 4': Buffer.concat([Buffer.from([0x80, 4, 0x95, 20]), Buffer.from(SECRET)]),
 }
 
-describe('what is hidden', () => {
+describe('Hide', () => {
   for (const [key, value] of [
     ['password', SECRET],
     ['Password', SECRET],
@@ -38,14 +38,14 @@ describe('what is hidden', () => {
     ...Object.values(PICKLES).map(pickle => ['args', pickle] as const),
     ...Object.values(PICKLES).map(pickle => ['payload', pickle] as const),
   ] as ReadonlyArray<readonly [string, string | Buffer]>)
-    it(`${key}: ${JSON.stringify(value.toString('latin1')).slice(0, 60)}`, () => {
+    it(`hides the secret in ${key}: ${JSON.stringify(value.toString('latin1')).slice(0, 60)}`, () => {
       const text = shown(key, value) ?? ''
       assert.ok(!text.includes(SECRET), text)
       assert.match(text, /\[hidden\]/)
       assert.equal(shown(key, value, new Hide([])), value.toString())
     })
 
-  it('is nothing else', () => {
+  it('hides nothing else', () => {
     for (const [key, value] of [
       ['to', 'joe'],
       ['passwords', 'are hidden'],
@@ -56,7 +56,7 @@ describe('what is hidden', () => {
       assert.equal(shown(key, value), value)
   })
 
-  it('bodies: what is JSON is shown without it, all else is hidden', () => {
+  it('shows JSON bodies without secrets, and hides all other bodies', () => {
     const body = (text: string | Buffer) => hide.body(Buffer.from(text)).toString()
     assert.equal(body(JSON.stringify({ a: 1, token: SECRET })), '{"a":1,"token":"[hidden]"}')
     for (const text of [`password=${SECRET}`, SECRET, PICKLES['protocol 4'], ''])
@@ -65,7 +65,7 @@ describe('what is hidden', () => {
     assert.equal(new Hide([]).body(Buffer.from(SECRET)).toString(), SECRET)
   })
 
-  it('in lines', () => {
+  it('hides secrets in lines', () => {
     for (const line of [
       `Error: login failed with password=${SECRET}`,
       `{"user":"joe","password":"${SECRET}"}`,
@@ -81,7 +81,7 @@ describe('what is hidden', () => {
     assert.equal(hide.text('the password is wrong; my_token=1'), 'the password is wrong; my_token=1')
   })
 
-  it('of keys that are not ASCII, too', () => {
+  it('hides the values of keys that are not ASCII, too', () => {
     const accented = new Hide(['Café'])
     for (const key of ['Café', 'CAFÉ']) assert.equal(shown(key, SECRET, accented), '[hidden]')
     assert.deepEqual(accented.secretsIn(varsOf({ café: SECRET })), [SECRET])
@@ -91,7 +91,7 @@ describe('what is hidden', () => {
     assert.deepEqual(accented.pair(['n', value]), ['n', value])
   })
 
-  it('of a pair, also inside its value', () => {
+  it('hides the value of a pair, or secrets inside that value', () => {
     const kwargs = JSON.stringify({ user: 'joe', password: SECRET })
     assert.deepEqual(hide.pair(['password', SECRET]), ['password', '[hidden]'])
     assert.deepEqual(hide.pair(['kwargs', kwargs]), ['kwargs', '{"user":"joe","password":"[hidden]"}'])
@@ -100,7 +100,7 @@ describe('what is hidden', () => {
     assert.deepEqual(new Hide([]).pair(['password', SECRET]), ['password', SECRET])
   })
 
-  it('of filters, whatever is in the value', () => {
+  it('hides the values in filters, whatever they contain', () => {
     const filter = JSON.stringify({
       key: [`password=${SECRET} and, "more"`, 'to=joe'],
       grep: [`token=${SECRET}`],
@@ -108,7 +108,7 @@ describe('what is hidden', () => {
     assert.equal(hide.filter(filter), '{"key":["password=[hidden]","to=joe"],"grep":["token=[hidden]"]}')
   })
 
-  it('by value: whatever the hidden keys of a task have, where it can be told from a word', () => {
+  it("hides the values of a task's hidden keys in any text, if they can be told from a word", () => {
     const vars = varsOf({
       password: 'first secret',
       kwargs: JSON.stringify({ token: ['second', { a: 48151623 }], user: 'joe' }),
@@ -126,7 +126,7 @@ describe('what is hidden', () => {
     assert.deepEqual(new Hide([]).secretsIn(vars, body), [])
   })
 
-  it('by value, also as addresses, JSON and the languages that quote it have it', () => {
+  it('hides these values as addresses, JSON, Node, Python and Ruby quote them, too', () => {
     const secrets = hide.secretsIn(varsOf({ password: 'pä"ss\\w rd', token: '"\\ud800x"' }))
     for (const form of [
       'p%C3%A4%22ss%5Cw%20rd',
@@ -138,7 +138,7 @@ describe('what is hidden', () => {
       assert.equal(hide.text(`it is <${form}>`, secrets), 'it is <[hidden]>')
   })
 
-  it('of the configuration: logins, and what is called a secret, in any case', () => {
+  it('hides logins and named secrets of the configuration, even if no keys are to be hidden', () => {
     const nothing = new Hide([])
     for (const text of [
       `redis://joe:${SECRET}@db/0/mail`,
@@ -152,7 +152,7 @@ describe('what is hidden', () => {
     assert.equal(nothing.configured('redis://db/0/mail'), 'redis://db/0/mail')
   })
 
-  it('at any depth and of any length: no stack ends', () => {
+  it('hides at any depth and length without a stack overflow', () => {
     const deep = `${'['.repeat(30_000)}"deep-secret"${']'.repeat(30_000)}`
     assert.deepEqual(hide.secretsIn(varsOf({ password: deep })).slice(-1), ['deep-secret'])
     assert.deepEqual(hide.secretsIn(varsOf({}), Buffer.from(`{"a":{"token":${deep}}}`)), ['deep-secret'])
@@ -161,7 +161,7 @@ describe('what is hidden', () => {
       assert.match(hide.text(`password=${quoted}`), /^(password=)?\[hidden\]$/)
   })
 
-  it('takes no time over what is long', () => {
+  it('takes less than 2 s for very long texts', () => {
     const since = performance.now()
     hide.text(`password="${'\\'.repeat(100_000)}`)
     hide.text('password'.repeat(50_000))

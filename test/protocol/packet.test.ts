@@ -27,14 +27,14 @@ const pair = fc.tuple(
 )
 
 describe('a packet', () => {
-  it("is uWSGI's bytes: the manual's own example", () => {
+  it("has uWSGI's bytes, in the manual's own example", () => {
     assert.deepEqual(
       [...encodePacket([[Buffer.from('hello'), Buffer.from('world')]])],
       [17, 14, 0, 0, 5, 0, ...Buffer.from('hello'), 5, 0, ...Buffer.from('world')],
     )
   })
 
-  it('without pairs is its header', () => {
+  it('without pairs is a header alone', () => {
     assert.deepEqual([...encodePacket([])], [17, 0, 0, 0])
     assert.deepEqual(toPairs(parseGood(encodePacket([]))), [])
   })
@@ -90,7 +90,7 @@ describe('the dictionary of a packet', () => {
     assert.deepEqual({ ...dictionary(['a', '1'], ['b', '2'], ['a', '3']) }, { a: '3', b: '2' })
   })
 
-  it('reads UTF-8, and the replacement character where it is none', () => {
+  it('reads UTF-8, with a replacement character for bytes that are none', () => {
     assert.equal(dictionary(['żółw', '🐢']).żółw, '🐢')
     const vars = parseGood(encodePacket([[Buffer.from('k'), Buffer.from([0xff, 0x41])]]))
     assert.equal(toDictionary(vars).k, '\ufffdA')

@@ -78,7 +78,7 @@ describe('an address on Redis', () => {
       assert.ok(isRedisAddress(text), 'nor is it a path')
     })
 
-  it('keeps its secrets', () => {
+  it('does not show its passwords in errors', () => {
     assert.throws(() => parseRedisAddress('redis://db/0/mail?prefix='), /expected a value after prefix=/)
     assert.throws(
       () => parseRedisAddress('redis://joe:hunter2@db/0/a:b'),
@@ -110,7 +110,7 @@ describe('an address on Redis', () => {
     '//joe:hunter2@db/0/mail',
     'http://joe:hunter2@db/0/mail',
   ])
-    it(`keeps what is mistyped of them: ${JSON.stringify(text)}`, () => {
+    it(`does not show its password if it is mistyped: ${JSON.stringify(text)}`, () => {
       const said = ({ message }: Error) => !message.includes('hunter2') && message.includes('got ')
       assert.ok(isRedisAddress(text), 'nor is it a path')
       assert.throws(() => parseRedisAddress(text), said)

@@ -32,7 +32,7 @@ describe('a request in a packet', () => {
     assert.equal(request.body, undefined)
   })
 
-  it('counts the last of each magic key, and none that is empty', () => {
+  it('uses the last value of each magic key, and none if that is empty', () => {
     const { request, spooler } = read([
       ['priority', '5'],
       ['priority', ''],
@@ -44,7 +44,7 @@ describe('a request in a packet', () => {
     assert.deepEqual([request.priority, request.atSeconds, spooler], [undefined, undefined, undefined])
   })
 
-  it('stores a time as a number, and refuses what is none, or one that no file can have', () => {
+  it('stores a time as a number, and refuses one that is no time or that no file can have', () => {
     for (const at of ['-5', '0']) assert.equal(read([['at', at]]).request.atSeconds, undefined, at)
     for (const at of ['abc', '1e10', ' 7', '0x7'])
       assert.equal(refusalOf([['at', at]]), 'REQUEST_INVALID', at)

@@ -24,14 +24,14 @@ describe('latency, simulated', () => {
       })
 })
 
-describe('latency, where few processors have to start all workers', () => {
+describe('latency, simulated with few processors that start all workers', () => {
   for (const [processors, startSeconds] of [
     [2, 0.1],
     [2, 0.15],
     [4, 0.4],
   ] as const)
     for (const seed of [1, 2])
-      it(`keeps its goal in bursts: ${processors}, ${startSeconds} s (${seed})`, async () => {
+      it(`keeps its goal in bursts: ${processors} processors, ${startSeconds} s per start (${seed})`, async () => {
         const { burst } = PATTERNS
         assert.ok(burst !== undefined)
         const arrivals = arrivalsOf(burst, MAXIMUM, seed)

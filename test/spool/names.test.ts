@@ -43,12 +43,12 @@ describe('the names that run', () => {
       )
     })
 
-  it("are uWSGI's own where no other program can mean them", () => {
+  it("count as uWSGI's own if they are digits and the spool is ordered", () => {
     assert.equal(isUwsgiName('12', strict), false)
     assert.equal(isUwsgiName('12', strictOrdered), true)
   })
 
-  it('have the prefix if they begin with it, whatever follows or is missing', () => {
+  it("have uWSGI's prefix only if they begin with all of it, whatever follows", () => {
     const near = fc.integer({ min: 0, max: UWSGI_PREFIX.length }).map(length => UWSGI_PREFIX.slice(0, length))
     fc.assert(
       fc.property(near, fc.string(), (begin, rest) => {
@@ -62,7 +62,7 @@ describe('the names that run', () => {
     ])
   })
 
-  it('priorities are numbers, and directories with the prefix', () => {
+  it("are entered as priority directories if they are digits or begin with uWSGI's prefix", () => {
     assert.deepEqual(['7', '007', '7a', '-7', '', 'uwsgi_spoolfile_on_x'].map(isPriorityDirectory), [
       true,
       true,
@@ -86,7 +86,7 @@ describe('a new name', () => {
     assert.deepEqual([seconds, micros], ['1700000000', '42'])
   })
 
-  it('comes after the ones made before it, in the order in which they run', () => {
+  it('comes after the names made before it in the order in which they run', () => {
     const names = Array.from({ length: 200 }, () => createTaskName())
     assert.deepEqual([...names].sort(compareVersions), names)
     assert.equal(new Set(names).size, names.length)

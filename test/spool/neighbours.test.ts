@@ -5,12 +5,14 @@ import { TestProcess } from '../helpers/process.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
-describe('who else works on a spool', () => {
-  it('is shown without what his command line would have a terminal do', async () => {
+describe('neighboursOf', () => {
+  it('escapes control characters in the command line of a process that works on the spool', async () => {
     const spool = spoolDirectory()
     const args = ['-e', 'setInterval(() => {}, 1000)', 'evil\n*** \x1b[2J\u202e']
     const other = new TestProcess(process.execPath, args, { cwd: spool })
-    const found = await until('it is found', () => neighboursOf(spool).find(({ pid }) => pid === other.pid))
+    const found = await until('the process is found', () =>
+      neighboursOf(spool).find(({ pid }) => pid === other.pid),
+    )
     assert.match(found.command, /evil\\x0a\*\*\* \\x1b\[2J\\u202e$/)
   })
 })

@@ -12,7 +12,7 @@ const WHOLE: Pause = { pair: null, sinceMs: 1, untilMs: null }
 const of = (key: string, value: string): Pause => ({ ...WHOLE, pair: [key, value] })
 const at = (spool: string) => join(spool, '.spoold/paused')
 
-/** A spool whose `paused` is this. */
+/** Returns a spool whose `paused` is what `make` makes. */
 function with_(make: (path: string) => void): string {
   const spool = spoolDirectory()
   mkdirSync(join(spool, '.spoold'), 0o700)
@@ -20,8 +20,8 @@ function with_(make: (path: string) => void): string {
   return spool
 }
 
-describe('what is paused', () => {
-  it('is a file of the spool, exact to the byte, that comes and goes', async () => {
+describe('the pauses of a spool', () => {
+  it('are a file that keeps their bytes, and that is removed with the last pause', async () => {
     const spool = spoolDirectory()
     assert.deepEqual(readPauses(toByteString(spool)), { pauses: [] })
     const pauses = [
@@ -40,7 +40,7 @@ describe('what is paused', () => {
     assert.throws(() => statSync(at(spool)), { code: 'ENOENT' })
   })
 
-  it('loses none of those that are set at the same time', async () => {
+  it('are all kept if they are set at the same time', async () => {
     const spool = spoolDirectory()
     const names = Array.from({ length: 20 }, (_, i) => `n${i}`)
     await Promise.all(names.map(name => pauseSpool(spool, of('k', name))))
@@ -52,7 +52,7 @@ describe('what is paused', () => {
     )
   })
 
-  it('is bounded, and what does not fit changes nothing', async () => {
+  it('are bounded, and a pause that does not fit changes nothing', async () => {
     const spool = spoolDirectory()
     await pauseSpool(spool, of('k', 'v'))
     const before = readFileSync(at(spool))
@@ -70,7 +70,7 @@ describe('what is paused', () => {
     ['a directory', path => mkdirSync(path)],
     ['a link that leads out', path => symlinkSync('/etc/passwd', path)],
   ] as ReadonlyArray<readonly [string, (path: string) => void]>)
-    it(`is everything if it is ${what}`, async () => {
+    it(`pause everything if .spoold/paused is ${what}, until all are resumed`, async () => {
       const spool = with_(make)
       const read = readPauses(spool)
       assert.ok(isWholePaused(read) && read.fault?.startsWith(at(spool)), read.fault)
@@ -81,7 +81,7 @@ describe('what is paused', () => {
     })
 })
 
-it('a directory with files in place of the pauses is left to its owner', async () => {
+it('a directory with files in place of .spoold/paused is left to its owner', async () => {
   const spool = with_(path => {
     mkdirSync(path)
     writeFileSync(`${path}/precious`, '')
@@ -91,7 +91,7 @@ it('a directory with files in place of the pauses is left to its owner', async (
 })
 
 describe('a watch of the pauses', () => {
-  /** What a watch has told, in words. */
+  /** Starts a watch. @returns what it tells, in words */
   async function watching(spool: string) {
     const told: string[] = []
     const watch = new PauseWatch(spool, (pauses: Pauses) => told.push(describePauses(pauses)))
@@ -99,20 +99,20 @@ describe('a watch of the pauses', () => {
     return { told, close: () => watch.close() }
   }
 
-  it('tells within a second, also of a spool that has no state yet, and nothing twice', async () => {
+  it('reports a change once and within a second, even in a spool that has no .spoold yet', async () => {
     const spool = spoolDirectory()
     const { told, close } = await watching(spool)
     const since = performance.now()
     await pauseSpool(spool, WHOLE)
-    await until('it tells', () => told.length === 1)
+    await until('the watch tells of the change', () => told.length === 1)
     assert.ok(performance.now() - since < 1000, `it took ${performance.now() - since} ms`)
     await pauseSpool(spool, { ...WHOLE, sinceMs: 2 })
     await pauseSpool(spool, of('a', 'b'))
-    await until('it tells', () => told.length === 2)
+    await until('the watch tells of the change', () => told.length === 2)
     writeFileSync(at(spool), 'x')
-    await until('it tells', () => told.length === 3)
+    await until('the watch tells of the change', () => told.length === 3)
     rmSync(join(spool, '.spoold'), { recursive: true })
-    await until('it tells', () => told.length === 4)
+    await until('the watch tells of the change', () => told.length === 4)
     close()
     assert.deepEqual(told, [
       'all tasks',
@@ -122,15 +122,15 @@ describe('a watch of the pauses', () => {
     ])
   })
 
-  it('knows what was paused before, and an end that comes by itself and stays', async t => {
+  it('reports a pause from before, and its end by time, which stays when the clock is set back', async t => {
     const spool = spoolDirectory()
     await pauseSpool(spool, { ...WHOLE, untilMs: Date.now() + 3_600_000 })
     const { told, close } = await watching(spool)
     assert.equal(told.length, 1)
     const now = Date.now
     const clock = t.mock.method(Date, 'now', () => now() + 3_600_000)
-    await until('it is over', () => told.length === 2)
-    clock.mock.restore() // it is set back
+    await until('the pause is over', () => told.length === 2)
+    clock.mock.restore() // the clock is set back
     await new Promise(resolve => setTimeout(resolve, 3000)) // until the file is no longer young
     close()
     assert.deepEqual(told.slice(1), [''])

@@ -20,7 +20,7 @@ const ENTRY: PeriodicEntry = { name: 'tick', when: { everyMs: 1000 }, sinceMs: 1
 const KEY = createHash('sha256').update('tick').digest('hex')
 const room = (spool: string) => join(spool, '.spoold/periodic')
 
-/** A spool in which version 7 of the entry is this. */
+/** Returns a spool in which version 7 of the entry is what `make` makes. */
 function damaged(make: (path: string) => void): string {
   const spool = spoolDirectory()
   mkdirSync(room(spool), { recursive: true, mode: 0o700 })
@@ -28,8 +28,8 @@ function damaged(make: (path: string) => void): string {
   return spool
 }
 
-describe('what is remembered of a periodic task', () => {
-  it('is a link that people can read, and leaves no older one', async () => {
+describe('the entry of a periodic task', () => {
+  it('is a link that people can read, and its older versions are removed', async () => {
     const spool = spoolDirectory()
     for (let version = 0; version < 12; version++)
       assert.equal(await periodicStates(spool).advance({ ...ENTRY, sinceMs: version }, version, true), true)
@@ -41,14 +41,14 @@ describe('what is remembered of a periodic task', () => {
     assert.equal(readPeriodic(spool).get(KEY)?.version, 12)
   })
 
-  it('is not replaced by who had read a version that has come and gone', async () => {
+  it('is not replaced by somebody who has read an older version', async () => {
     const spool = spoolDirectory()
     for (let version = 0; version < 9; version++) await periodicStates(spool).advance(ENTRY, version, false)
     assert.equal(await periodicStates(spool).advance({ ...ENTRY, nextMs: 5 }, 3, true), false)
     assert.deepEqual(readdirSync(room(spool)), [`${KEY}.9`])
   })
 
-  it('is the latest version if a daemon died before it removed the one before', async () => {
+  it('is the latest version if a daemon died before it removed the previous one', async () => {
     const spool = spoolDirectory()
     await periodicStates(spool).advance(ENTRY, 8, false)
     symlinkSync(JSON.stringify({ ...ENTRY, nextMs: 7 }), join(room(spool), `${KEY}.8`))
@@ -69,14 +69,14 @@ describe('what is remembered of a periodic task', () => {
     ['a directory with something in it', path => mkdirSync(join(path, 'x'), { recursive: true })],
   ]
   for (const [name, make] of cases)
-    it(`is damaged if it is ${name}, and is replaced all the same`, async () => {
+    it(`counts as damaged if it is ${name}, and can still be replaced`, async () => {
       const spool = damaged(make)
       assert.deepEqual(readPeriodic(spool).get(KEY), { version: 7, entry: undefined })
       assert.equal(await periodicStates(spool).advance(ENTRY, 7, true), true)
       assert.deepEqual(readPeriodic(spool).get(KEY), { version: 8, entry: ENTRY })
     })
 
-  it('is nothing, and is not written, where .spoold/periodic leads out of the spool', async () => {
+  it('is neither read nor written if .spoold/periodic leads out of the spool', async () => {
     const spool = spoolDirectory()
     const outside = join(dirname(spool), 'outside')
     mkdirSync(outside)
@@ -88,7 +88,7 @@ describe('what is remembered of a periodic task', () => {
     assert.deepEqual(readdirSync(join(outside, 'periodic')), [`${KEY}.1`])
   })
 
-  it('says that a run waits if its name is a link, which it does not follow', () => {
+  it('does not follow a link in place of its task, which counts as waiting', () => {
     const spool = spoolDirectory()
     const packet = join(dirname(spool), 'packet')
     writeFileSync(packet, Buffer.from([17, 0, 0, 0x80]))

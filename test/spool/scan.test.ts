@@ -41,14 +41,14 @@ async function scan(spool: string, more: Partial<ScanVisitor> = {}, isLocal = tr
   return seen
 }
 
-/** Names in any number, some of them not ASCII. */
+/** Makes `count` files, some of whose names are not ASCII. @returns the names, sorted */
 function fill(spool: string, count: number): string[] {
   const names = Array.from({ length: count }, (_, i) => (i % 1000 === 0 ? `n\xfc${i}` : `name-${i}`))
   for (const name of names) writeFileSync(Buffer.from(join(spool, name), 'latin1'), '')
   return names.sort()
 }
 
-/** A file system that does not say what its entries are. */
+/** Simulates a file system that does not tell the type of its entries. */
 function hideKinds(): void {
   const calls: { -readonly [Name in keyof SystemCalls]: SystemCalls[Name] } = systemCalls()
   const { getdents, getdentsAside } = calls
@@ -79,7 +79,7 @@ describe('a scan', () => {
       assert.ok(delay.percentile(90) < 25e6 * patience(), `${delay.percentile(90) / 1e6} ms`)
     })
 
-  it('ends when it is told to, in small directories and in large ones', async () => {
+  it('ends when its visitor says so, in small directories and in large ones', async () => {
     for (const count of [10, 5000]) {
       const spool = spoolDirectory()
       fill(spool, count)
@@ -89,7 +89,7 @@ describe('a scan', () => {
     }
   })
 
-  it('enters priorities and no links, and takes what is not told for a task', {
+  it('enters priorities but no links, and reports an entry of unknown type as a task', {
     skip: libcFault() !== undefined && 'there is no libc',
   }, async () => {
     for (const count of [1, 3000]) {

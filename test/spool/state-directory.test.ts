@@ -22,7 +22,7 @@ import { spoolDirectory, workspace } from '../helpers/workspace.js'
 const SOMEBODY = 65_533
 
 describe('.spoold', () => {
-  it('is taken no more once somebody else’s has its name', { skip: skipUnless('root') }, () => {
+  it('is refused once a directory of somebody else has its name', { skip: skipUnless('root') }, () => {
     const spool = spoolDirectory()
     const state = join(spool, '.spoold')
     makeState(spool)
@@ -34,14 +34,14 @@ describe('.spoold', () => {
       assert.throws(() => use(spool), { code: 'SPOOL_UNUSABLE', message: /belongs to uid 65533/ })
   })
 
-  it('is no link, wherever that leads', () => {
+  it('is refused if it is a link', () => {
     const spool = spoolDirectory()
     symlinkSync(workspace(), join(spool, '.spoold'))
     for (const use of [findState, makeState])
       assert.throws(() => use(spool), { code: 'SPOOL_UNUSABLE', message: /\.spoold is not a directory/ })
   })
 
-  it('that is ours is closed to all others by whoever is about to write there', () => {
+  it('is closed to all others when something is about to be written there, not by a look', () => {
     const spool = spoolDirectory()
     const state = join(spool, '.spoold')
     mkdirSync(state)
@@ -52,7 +52,7 @@ describe('.spoold', () => {
     assert.equal(statSync(state).mode & 0o777, 0o700)
   })
 
-  it('has no file of ours that is larger than 16 MiB: one that is counts as broken, and is not read', async () => {
+  it('has no file of ours larger than 16 MiB: a larger one counts as broken, and is not read', async () => {
     const spool = spoolDirectory()
     const [records, letters] = [new Records(spool), new DeadLetters(spool)]
     const found = () => [records.read('task')?.attempts, letters.read('dead')?.ref]

@@ -8,7 +8,7 @@ import { packet } from '../helpers/files.js'
 import { patience, until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
-it('dead letters are counted again soon after a look for which the machine had no time', async () => {
+it('SpoolSummary counts dead letters again soon after a look that a busy machine delayed', async () => {
   const spool = spoolDirectory()
   const dead = join(spool, '.spoold', 'dead')
   mkdirSync(dead, { recursive: true })
@@ -18,7 +18,7 @@ it('dead letters are counted again soon after a look for which the machine had n
   assert.equal((await first).dead.count, 0)
   writeFileSync(join(dead, 'letter'), packet({}))
   const since = performance.now()
-  await until('it is counted', async () => (await summary.take()).dead.count === 1, 30_000)
+  await until('the dead letter is counted', async () => (await summary.take()).dead.count === 1, 30_000)
   const tookMs = performance.now() - since
   assert.ok(tookMs < 3000 * patience(), `it took ${tookMs} ms`)
 })

@@ -10,7 +10,7 @@ import { isLong, skipUnless } from '../helpers/requires.js'
 const nameChars = fc.constantFrom(...'0001239aZ_-.:~')
 const name = fc.string({ unit: nameChars, minLength: 1, maxLength: 12 })
 
-/** uWSGI's order of these, as it was seen to run them (reference, experiment e). */
+/** The order in which uWSGI was seen to run these (reference, experiment e). */
 const SEEN = ['001', '00', '01', '010', '05', '0', '1', '2', '3', '5', '9', '10', '20', '50', '100']
 
 describe('the order of an ordered spool', () => {
@@ -27,17 +27,17 @@ describe('the order of an ordered spool', () => {
     assert.ok(compareVersions('uwsgi_spoolfile_on_H_1', 'uwsgi_spoolfile_on_h_1') < 0)
   })
 
-  it("runs the manual's layout as the manual says", () => {
+  it("is the manual's for the layout in the manual", () => {
     const paths = ['1/task0', '1/task1', '2/foo', 'xtask', 'ztask']
     assert.deepEqual([...paths].reverse().sort(compareVersions), paths)
   })
 
-  it('orders nested priorities segment by segment', () => {
+  it('compares nested priorities segment by segment', () => {
     const paths = ['3/4/x', '3/7', '3/12/x', '3/uwsgi_spoolfile_on_b', '10/a', 'uwsgi_spoolfile_on_a']
     assert.deepEqual([...paths].reverse().sort(compareVersions), paths)
   })
 
-  it('is an order: antisymmetric and transitive', () => {
+  it('is antisymmetric and transitive', () => {
     fc.assert(
       fc.property(name, name, name, (a, b, c) => {
         assert.equal(Math.sign(compareVersions(a, b)), -Math.sign(compareVersions(b, a)) || 0)

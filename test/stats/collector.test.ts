@@ -126,7 +126,7 @@ describe('the collector', () => {
     assert.ok(rates.done.m1 > 0 && rates.failed.m15 > 0)
   })
 
-  it('tells what runs from what only waits in a worker, and names tasks as text', async () => {
+  it('distinguishes running tasks from those that only wait in a worker, and names tasks as text', async () => {
     const { tasks, processes } = first(await collect().collector.snapshotFor(WHOLE))
     const { due, unseen, running, waiting, stored } = tasks
     assert.deepEqual([due, unseen, running, waiting, stored], [2, 2, 1, 1, 6])
@@ -160,13 +160,13 @@ describe('the collector', () => {
     assert.equal(taken(), 1)
   })
 
-  it('is plain JSON', async () => {
+  it('gives snapshots that are plain JSON', async () => {
     const snapshot = await collect().collector.snapshotFor(WHOLE)
     assert.deepEqual(JSON.parse(JSON.stringify(snapshot)), snapshot)
   })
 })
 
-/** A snapshot of its own: those who ask within a moment share one. */
+/** Returns a new snapshot, because those who ask within a moment share one. */
 async function collectAgain(collector: Collector): Promise<DaemonSnapshot> {
   const before = await collector.snapshotFor(WHOLE)
   for (;;) {

@@ -8,7 +8,7 @@ const runs = (name: string, counts: Partial<NamedRuns> = {}): NamedRuns => ({
   ...counts,
 })
 
-it('what a process ran when it went has ended with it, and no name has more runs than began', () => {
+it('the runs of a process that is gone count as killed, once, so that no name has more runs than began', () => {
   const counters = new NamedCounters()
   counters.told(1, [runs('a', { started: 3, done: 1, slots: 4, ranMs: 10 })])
   counters.told(2, [runs('a', { started: 1, slots: 4 }), runs('b', { started: 2, done: 1, buried: 1 })])

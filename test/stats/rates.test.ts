@@ -6,7 +6,7 @@ import { RateCounter } from '#src/runtime/stats/rates.js'
 const MINUTE = 60_000
 
 describe('rates', () => {
-  it('are those of an even stream, over each time', () => {
+  it('match an even stream over 1, 5 and 15 minutes', () => {
     const start = 1_234_567
     const counter = new RateCounter(start)
     let now = start
@@ -15,7 +15,7 @@ describe('rates', () => {
     for (const rate of [m1, m5, m15]) assert.ok(Math.abs(rate - 10) < 0.5, `${[m1, m5, m15]}`)
   })
 
-  it('fall to 0, the short ones first', () => {
+  it('fall to 0, those over a shorter time first', () => {
     const counter = new RateCounter(0)
     counter.add(600, 1000)
     const after = (minutes: number) => counter.rate(minutes * MINUTE + 6000)
@@ -31,7 +31,7 @@ describe('rates', () => {
     assert.deepEqual([m1, m15], [5, 5])
   })
 
-  it('forget nothing that is young enough, whatever the gaps', () => {
+  it('count all of the last 15 minutes, whatever the gaps', () => {
     fc.assert(
       fc.property(fc.array(fc.tuple(fc.nat(200_000), fc.integer({ min: 1, max: 9 }))), steps => {
         const counter = new RateCounter(0)

@@ -7,7 +7,7 @@ import { Activity } from '#src/runtime/supervisor/workload.js'
 const REST_MS = 30
 
 describe('the activity of a worker', () => {
-  it('is unknown when it is given tasks, until one starts or runs', () => {
+  it('is unknown from when the worker is given tasks until one of them starts or has run', () => {
     for (const show of [
       (activity: Activity) => activity.started(),
       (activity: Activity) => activity.reported(3, 1),
@@ -36,7 +36,7 @@ describe('the activity of a worker', () => {
     assert.equal(await restAndReturn(0), true)
   })
 
-  it('is unknown between two batches of which nothing was due, too', () => {
+  it('is unknown between two batches if nothing in the first one was due', () => {
     const activity = new Activity()
     activity.note(3)
     activity.reported(3, 0)
@@ -48,7 +48,7 @@ describe('the activity of a worker', () => {
     assert.equal(activity.isSorting, false)
   })
 
-  it('counts as busy while it works, from its beginning, and not while it sorts', async () => {
+  it('counts as busy time from when tasks were given if they run, and not at all if none of them runs', async () => {
     const sorting = new Activity()
     sorting.note(9)
     await sleep(REST_MS)
@@ -68,7 +68,7 @@ describe('the activity of a worker', () => {
     assert.equal(working.busyMs, busyMs)
   })
 
-  it('of a silent one is work after two seconds', async () => {
+  it('is work once the worker has been silent for two seconds', async () => {
     const activity = new Activity()
     activity.note(1)
     await sleep(2010) // the time that passes is what is tested

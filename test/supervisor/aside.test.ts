@@ -53,7 +53,7 @@ function openPorts(): { ports: FakePort[]; aside: AsideProcess } {
 }
 
 describe('a process aside', () => {
-  it('that nobody has asked for a while is ended, and whoever asks before it is gone asks another one', async () => {
+  it('is ended when nobody has asked it for a while, and another one answers who asks before it is gone', async () => {
     mock.timers.enable({ apis: ['setTimeout'] })
     const { ports, aside } = openPorts()
     assert.equal(await aside.ask('forget', '/spool', 1), 0)
@@ -67,7 +67,7 @@ describe('a process aside', () => {
     aside.close()
   })
 
-  it('that answers no look is killed, and there is no other one before it is gone', async () => {
+  it('is killed if it does not answer a look, and there is no other one before it is gone', async () => {
     mock.timers.enable({ apis: ['setTimeout'] })
     const { ports, aside } = openPorts()
     await aside.ask('look', '/spool', [])
@@ -87,7 +87,7 @@ describe('a process aside', () => {
     aside.close()
   })
 
-  it('may take its time for what takes as long as a directory is', async () => {
+  it('is not killed for a long sweep, because a directory may be large', async () => {
     mock.timers.enable({ apis: ['setTimeout'] })
     const { ports, aside } = openPorts()
     await aside.ask('sweep', '/spool', { graceMs: 0, idTtlMs: 0 })

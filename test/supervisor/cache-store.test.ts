@@ -5,7 +5,7 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { CacheStore } from '#src/runtime/supervisor/cache-store.js'
 
-/** Bytes of the heap that are in use. */
+/** Returns how many bytes of the heap are in use. */
 function used(): number {
   setFlagsFromString('--expose-gc')
   runInNewContext('gc')()
@@ -13,7 +13,7 @@ function used(): number {
 }
 
 describe('CacheStore', () => {
-  it('makes room of what has ended, though it is not asked for', async () => {
+  it('makes room by removing expired entries, even if nobody asks for them', async () => {
     const store = new CacheStore()
     const value = 'x'.repeat(1024 * 1024)
     const fill = (prefix: string, seconds: string) => {
@@ -31,7 +31,7 @@ describe('CacheStore', () => {
     assert.equal(fill('c', '0'), 0)
   })
 
-  it('forgets what has ended while others are put, though there is room', t => {
+  it('forgets expired entries while others are stored, even if there is room', t => {
     let now = 1e6
     t.mock.method(performance, 'now', () => now)
     const store = new CacheStore()
@@ -51,14 +51,14 @@ describe('CacheStore', () => {
     assert.deepEqual(store.answer(['keys', 'c']).length, 5)
   })
 
-  it('counts what small entries take', () => {
+  it('counts the memory of small entries, and refuses more when it is full', () => {
     const store = new CacheStore()
     assert.throws(() => {
       for (let i = 0; i < 1_000_000; i++) store.answer(['set', 'c', String(i), 'x', '0'])
     }, /the cache is full/)
   })
 
-  it('keeps no cache that is only asked for', () => {
+  it('keeps no cache that is only read', () => {
     const store = new CacheStore()
     for (let i = 0; i < 10; i++) assert.deepEqual(store.answer(['get', `cache-${i}`, 'key']), [])
     assert.deepEqual(store.answer(['set', 'c', 'key', 'value', '0']), ['1'])

@@ -18,7 +18,7 @@ describe('a run that its worker’s end cut short', () => {
     })
   })
 
-  it('is a crash of the one that overran, and of none of its neighbours', () => {
+  it('is a crash of the task that overran, and of none beside it', () => {
     const killed = { kind: 'harakiri', at: 6000, harakiriMs: 5000, concurrency: 2 } as const
     const overran = lastRunOf(begun, killed, exit)
     assert.ok(overran.kind === 'crash')
@@ -26,12 +26,12 @@ describe('a run that its worker’s end cut short', () => {
     assert.deepEqual(lastRunOf({ ...begun, startedAt: 1001 }, killed, exit), { kind: 'blameless' })
   })
 
-  it('is no task’s fault when the worker was stopped, and is when it overran its own deadline', () => {
+  it('is blameless if the worker was stopped, and a crash if the task overran its own deadline', () => {
     assert.deepEqual(lastRunOf(begun, { kind: 'mercy' }, exit), { kind: 'blameless' })
     assert.equal(lastRunOf(begun, { kind: 'own-deadline' }, exit).kind, 'crash')
   })
 
-  it('is that of a file only if it marked the file while the worker had it', () => {
+  it('counts for a file only if the file was marked while the worker had it', () => {
     const now = Date.now()
     const file = { startedAt: 1000, givenAtMs: now - 60_000, lease: undefined }
     const crash = lastRunOf(file, undefined, exit)
@@ -44,7 +44,7 @@ describe('a run that its worker’s end cut short', () => {
       assert.equal(lastRunAt(crash, markedAtMs), isOwn ? crash : undefined, String(markedAtMs - now))
   })
 
-  it('beside others is a crash of those that had begun in time to overrun, by the marks of their files', () => {
+  it('beside others is a crash only of tasks whose files were marked early enough to overrun', () => {
     const now = Date.now()
     const file = { startedAt: performance.now(), givenAtMs: now - 60_000, lease: undefined }
     const killed = { kind: 'harakiri', at: performance.now(), harakiriMs: 5000, concurrency: 2 } as const
@@ -65,7 +65,7 @@ describe('a run that its worker’s end cut short', () => {
     assert.equal(lastRuns.of('a')?.kind, 'blameless')
   })
 
-  it('is that of the process that marked the file, whoever got it later and never began it', () => {
+  it('is that of the process that marked the file, whoever got the file later without beginning it', () => {
     const lastRuns = new LastRuns()
     const first = { kind: 'crash', cause: 'it died', from: 10_000, to: 10_100 } as const
     lastRuns.add('a', first)
@@ -80,7 +80,7 @@ describe('a run that its worker’s end cut short', () => {
     assert.equal(causeAt(1000), undefined)
   })
 
-  it('is kept until a worker has dealt with what the run left', () => {
+  it('is kept until a worker has dealt with the task that the run left', () => {
     const lastRuns = new LastRuns()
     const crash = { kind: 'crash', cause: 'it died' } as const
     for (const ref of ['a', 'b']) lastRuns.add(ref, crash)

@@ -10,13 +10,13 @@ interface State {
   readonly outstanding?: number
   readonly following?: number
   readonly concurrency?: number
-  /** Of its oldest task. */
+  /** For how long its oldest task has run. */
   readonly ranMs?: number
-  /** How many tasks are ready; else 1,000. */
+  /** How many tasks are ready; 1,000 by default. */
   readonly ready?: number
 }
 
-/** A worker in this state, and what it is given. */
+/** Returns a worker in this state, and what it is given. */
 function workerIn({ isOpen = true, paceMs, outstanding = 0, following = 0, concurrency = 1, ranMs }: State) {
   const given: Array<readonly string[]> = []
   const signals: number[] = []
@@ -51,7 +51,7 @@ function sourceOf(count: number, more: Partial<Source> = {}): Source {
   }
 }
 
-/** How many refs each batch has that a worker in this state is given of a long backlog. */
+/** Returns how many refs are in each batch that a worker in this state is given of a long backlog. */
 function batchesOf(state: State): number[] {
   const { worker, given } = workerIn(state)
   dispatch([worker], sourceOf(state.ready ?? 1000))
@@ -59,7 +59,7 @@ function batchesOf(state: State): number[] {
 }
 
 const FAST = { paceMs: 1 }
-/** One of its tasks waits for another. */
+/** Its tasks take so long that it has only one ahead. */
 const STEADY = { paceMs: 50 }
 const SLOW = { paceMs: 51 }
 
@@ -105,7 +105,7 @@ describe('what a worker is given', () => {
   ] as const)
     it(what, () => assert.deepEqual(batchesOf(state), expected))
 
-  it('is dealt in turn, and the idle one is the first', () => {
+  it('is dealt in turn, to the idle worker first', () => {
     const [one, two] = [workerIn(FAST), workerIn({ ...FAST, outstanding: 2 })]
     dispatch([two.worker, one.worker], sourceOf(3))
     assert.deepEqual([one.given, two.given], [[['t0', 't2']], [['t1']]])
@@ -114,20 +114,20 @@ describe('what a worker is given', () => {
     assert.deepEqual([fast.given, slow.given], [[['t0', 't2', 't3', 't4', 't5']], [['t1']]])
   })
 
-  it('is nothing ahead of slow tasks, and 2 ms of few fast ones, where what comes may be more urgent', () => {
+  it('is nothing ahead of slow tasks, and 2 ms of few fast ones, if new tasks may be more urgent', () => {
     const [steady, fast] = [workerIn({ ...STEADY, outstanding: 1, ranMs: 1 }), workerIn(FAST)]
     dispatch([steady.worker], sourceOf(999, { isByArrival: false }))
     dispatch([fast.worker], sourceOf(999, { isByArrival: false }))
     assert.deepEqual([steady.given.length, fast.given.map(({ length }) => length)], [0, [2, 2]])
   })
 
-  it('is nothing ahead of a worker that is to go', () => {
+  it('is nothing ahead while the pool shrinks', () => {
     const { worker, given } = workerIn({ ...STEADY, outstanding: 1, ranMs: 1 })
     dispatch([worker], sourceOf(1000, { isShrinking: true }))
     assert.deepEqual(given, [])
   })
 
-  it('is a signal before any task, in the place of one', () => {
+  it('is a signal before any task, in the place of a task', () => {
     const { worker, given, signals } = workerIn(SLOW)
     dispatch([worker], sourceOf(1, { signalFor: () => 17 }))
     assert.deepEqual([signals, given], [[17], []])
@@ -135,7 +135,7 @@ describe('what a worker is given', () => {
 })
 
 describe('the pace of a worker', () => {
-  it('is that of what it found to be for later, as long as it finds nothing else', () => {
+  it('is that of later tasks as long as the worker finds no others', () => {
     const pace = new Pace()
     pace.note(10, 0, 0, 1000)
     assert.equal(pace.ms, 0.01)

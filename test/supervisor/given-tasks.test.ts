@@ -4,11 +4,11 @@ import { GivenTasks } from '#src/runtime/supervisor/given-tasks.js'
 
 const refsIn = (tasks: ReadonlyArray<{ readonly ref: string }>) => tasks.map(({ ref }) => ref)
 
-/** What was recalled is with another worker by now. */
+/** For `confirmed`: all withdrawn tasks are with other workers by now. */
 const withOthers = () => false
 
 describe('GivenTasks', () => {
-  it('keeps what it had begun when it was asked to hand that back, unless another worker has it', () => {
+  it('keeps a withdrawn task that had begun, unless another worker has it', () => {
     const given = new GivenTasks(4)
     given.give(['a', 'b', 'c', 'd'])
     given.start(0)
@@ -20,7 +20,7 @@ describe('GivenTasks', () => {
     assert.deepEqual([given.left, given.owns('b'), given.owns('c'), given.size], [['a', 'b'], true, false, 3])
   })
 
-  it('recalls what is not started, but for what may run, and keeps it until that is confirmed', () => {
+  it('withdraws all tasks that are not started but the one that may run, and forgets them once that is confirmed', () => {
     const given = new GivenTasks(1)
     given.give(['a', 'b', 'c'])
     assert.ok(given.hasAhead)
@@ -33,7 +33,7 @@ describe('GivenTasks', () => {
     assert.equal(given.end(1), undefined)
   })
 
-  it('has not begun what another worker found to be locked, where its claims are leases and it has announced none', () => {
+  it('does not treat a task that another worker found locked as begun if claims are leases and none was announced', () => {
     const given = new GivenTasks(1, true)
     given.give(['a', 'b'])
     given.recall(true)
@@ -46,7 +46,7 @@ describe('GivenTasks', () => {
     )
   })
 
-  it('knows that what it has not announced has not begun, where its claims are leases', () => {
+  it('treats only announced tasks as begun if its claims are leases', () => {
     const given = new GivenTasks(2, true)
     given.give(['a', 'b', 'c'])
     assert.deepEqual(refsIn(given.begun), [])
@@ -65,7 +65,7 @@ describe('GivenTasks', () => {
     )
   })
 
-  it('knows of a recalled one that began: it runs, but is with somebody else', () => {
+  it('reports a withdrawn task that had already begun as running elsewhere', () => {
     const given = new GivenTasks(1)
     given.give(['a', 'b', 'c'])
     given.recall(true)
@@ -81,7 +81,7 @@ describe('GivenTasks', () => {
     assert.deepEqual([given.size, given.runningSince], [0, undefined])
   })
 
-  it('takes the confirmation for a start that was not reported', () => {
+  it('treats the confirmation of a task as its start if no start was reported', () => {
     const given = new GivenTasks(1)
     given.give(['a', 'b'])
     given.recall(true)
@@ -91,7 +91,7 @@ describe('GivenTasks', () => {
     assert.deepEqual([given.size, given.runningSince], [1, 8])
   })
 
-  it('does not take the confirmation for the start of a run that was reported before', () => {
+  it('does not treat the confirmation of a task as its start if a start was reported before', () => {
     const given = new GivenTasks(1)
     given.give(['a', 'b'])
     given.heard(3)
@@ -103,7 +103,7 @@ describe('GivenTasks', () => {
     assert.equal(given.begun[0]?.startedAt, 3)
   })
 
-  it('gives back what seemed to run first and had not begun when the worker dropped all that it had', () => {
+  it('drops the task that seemed to run first if the worker confirms that it had begun none', () => {
     const given = new GivenTasks(1)
     given.give(['a', 'b', 'c'])
     given.end(0) // reported, and then its process had to wait for a processor before it began the next
@@ -112,7 +112,7 @@ describe('GivenTasks', () => {
     assert.deepEqual([given.size, given.runningSince], [0, undefined])
   })
 
-  it('keeps what had begun when it confirms', () => {
+  it('keeps a task that the worker confirms as begun', () => {
     const given = new GivenTasks(1)
     given.give(['a', 'b'])
     given.recall(true)
@@ -120,7 +120,7 @@ describe('GivenTasks', () => {
     assert.deepEqual(given.left, ['a'])
   })
 
-  it('knows that it runs what it was to hand back when another worker finds it locked', () => {
+  it('treats a withdrawn task as running when another worker finds it locked', () => {
     const given = new GivenTasks(1)
     given.give(['a', 'b', 'c'])
     given.recall(true)
@@ -136,7 +136,7 @@ describe('GivenTasks', () => {
     assert.equal(given.end(2)?.ref, 'c')
   })
 
-  it('knows that what it told to have begun is over once its file is gone', () => {
+  it('treats a started task as ended once its file is gone', () => {
     const given = new GivenTasks(4)
     given.give(['a', 'b', 'c', 'd'])
     given.start(0)
@@ -154,7 +154,7 @@ describe('GivenTasks', () => {
     assert.deepEqual([given.besides(new Set([2])), given.size], [1, 2])
   })
 
-  it('gives it back when it says that it had not begun it: others had locked it', () => {
+  it('drops a task that was found locked if the worker confirms that it had not begun: others had locked it', () => {
     const given = new GivenTasks(1)
     given.give(['a', 'b'])
     given.recall(true)
@@ -164,7 +164,7 @@ describe('GivenTasks', () => {
     assert.deepEqual([given.size, given.runningSince], [0, undefined])
   })
 
-  it('tells that all may have begun whose claims have to be renewed, whoever was given first', () => {
+  it('reports that exactly the tasks with leases may have begun, whichever was given first', () => {
     const given = new GivenTasks(1, true)
     given.give(['a', 'b', 'c'])
     given.claimed([[2, { name: 'job', lease: 'lock' }]])
@@ -172,7 +172,7 @@ describe('GivenTasks', () => {
     assert.deepEqual(given.begun, [{ ref: 'c', name: 'job', lease: 'lock', startedAt: 4 }])
   })
 
-  it('tells what may have begun: what was reported, and as many more as run at a time', () => {
+  it('reports that started tasks may have begun, and others up to the concurrency', () => {
     const given = new GivenTasks(2)
     given.give(['a', 'b', 'c'])
     given.heard(3)
@@ -186,7 +186,7 @@ describe('GivenTasks', () => {
     assert.deepEqual(given.left, ['a', 'b', 'c'])
   })
 
-  it('may bear marks of all that was recalled until that is confirmed, and then of what had begun', () => {
+  it('counts all withdrawn tasks as possibly marked until the worker confirms which had begun', () => {
     const given = new GivenTasks(4)
     given.give(['a', 'b', 'c'])
     given.start(0)
@@ -196,7 +196,7 @@ describe('GivenTasks', () => {
     assert.deepEqual(refsIn(given.had), ['a', 'b'])
   })
 
-  it('has the leases of what was claimed, also when it was recalled, until it is reported', () => {
+  it('keeps the leases of claimed tasks, even of withdrawn ones, until they are reported', () => {
     const given = new GivenTasks(1)
     given.give(['a', 'b', 'c'])
     given.recall(true)

@@ -5,7 +5,7 @@ import { describe, it } from 'node:test'
 import type { MasterMessage } from '#src/runtime/ipc/messages.js'
 import { ForkedPort } from '#src/runtime/supervisor/forked-port.js'
 
-/** A worker cannot be opened with it: it says so, and exits. */
+/** A worker cannot be opened with this: it says so, and exits. */
 const WRONG: MasterMessage = JSON.parse('{"type":"open","options":{}}')
 /** Longer than a master waits for what a process has said last. */
 const PAUSED_MS = 1200
@@ -20,7 +20,7 @@ function pauseUntilEnd(pid: number): void {
 }
 
 describe('what a worker says last', () => {
-  it('is heard before its exit, though the master gets no processor meanwhile', async () => {
+  it('is heard before its exit, even if the master gets no processor meanwhile', async () => {
     const port = new ForkedPort({ logFd: 2, areas: [] })
     const heard: string[] = []
     port.listen({ heard: message => heard.push(message.type), garbled: assert.fail })

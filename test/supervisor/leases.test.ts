@@ -10,7 +10,7 @@ import { until } from '../helpers/until.js'
 
 const LEASE_MS = 500
 
-/** Its claims are leases, and its workers run in this process. */
+/** Starts a pool whose claims are leases, and whose workers run in this process. */
 async function leasePool(handler: string, settings: PoolSettings, ...tasks: ReadonlyArray<object>) {
   const spool = new MemorySpool('memory:leases', { leaseMs: LEASE_MS })
   const enqueuer = new MemoryEnqueuer(spool)
@@ -70,26 +70,26 @@ describe('a pool over an engine whose claims are leases', () => {
     assert.doesNotMatch(lines.join('\n'), /lease \d/)
   })
 
-  it('names what a dead worker was running, and what became of it', async () => {
+  it('logs which task a dead worker was running, and what became of that task', async () => {
     startJournal()
     const { lines, ports, pool, spool } = await leasePool(
       HANDLER,
       { worker: { policy: { maxAttempts: 0, maxCrashes: 1, backoff: 'none', delayMs: null, capMs: 0 } } },
       { n: 'one', wait: 60_000 },
     )
-    await until('it runs', () =>
+    await until('the task runs', () =>
       [...pool.workers].some(({ work }) => work.tasks.begun[0]?.lease !== undefined),
     )
     for (const port of ports) port.kill()
-    await until('it is dead', () => spool.dead.has('task-1'))
+    await until('the task is a dead letter', () => spool.dead.has('task-1'))
     const died = `[spooler memory:leases pid: ${process.pid}] the process was killed by SIGKILL`
-    await until('that is logged', () => lines.some(line => line.includes('is buried')))
+    await until('the burial is logged', () => lines.some(line => line.includes('is buried')))
     assert.ok(lines.includes(`${died}; it had task-1`), lines.join('\n'))
     const buried = lines.find(line => line.includes('is buried'))
     assert.match(buried ?? '', /task task-1 is buried: .*its process was killed by SIGKILL/)
   })
 
-  it('keeps the claims of a worker that is silent or blocked for longer than they last', async () => {
+  it('keeps the claims of a worker that is silent or blocked for longer than a lease lasts', async () => {
     const journal = startJournal()
     const { spool } = await leasePool(
       HANDLER,
@@ -104,20 +104,20 @@ describe('a pool over an engine whose claims are leases', () => {
     assert.deepEqual(journal.sort(), ['blocked', 'silent'], 'once each')
   })
 
-  it('no longer renews the claim of a worker that was killed: another one runs the task', async () => {
+  it('no longer renews the claim of a worker that was killed, so that another one runs the task', async () => {
     const journal = startJournal()
     const { spool, ports } = await leasePool(
       HANDLER,
       { processes: 1, worker: { harakiriMs: 2 * LEASE_MS } },
       { n: 'slow', wait: 20 * LEASE_MS },
     )
-    await until('it runs', () => journal.length === 1)
+    await until('the task runs', () => journal.length === 1)
     const startedAt = performance.now()
     const hold = [...spool.tasks.values()][0]?.hold
     const endsAt = hold?.untilMs ?? 0
-    await until('it is killed', () => ports.length > 1)
+    await until('the worker is killed', () => ports.length > 1)
     assert.ok((hold?.untilMs ?? 0) > endsAt + LEASE_MS, 'it was renewed until then')
-    await until('it runs again', () => journal.length === 2)
+    await until('the task runs again', () => journal.length === 2)
     assert.ok(performance.now() - startedAt > 2 * LEASE_MS)
     assert.deepEqual(journal, ['slow', 'slow'])
   })

@@ -10,7 +10,7 @@ import { spoolDirectory } from '../helpers/workspace.js'
 afterEach(closePools)
 
 describe('a spool that is opened only after a stop', () => {
-  it('makes itself known to no other machine', async () => {
+  it('is not made known to other machines', async () => {
     const spool = spoolDirectory()
     const { pool, feed } = poolOf(spool, '')
     const told: string[] = []

@@ -16,7 +16,7 @@ afterEach(closePools)
 const NO_LIMIT = { everyMs: 60_000, softRssBytes: 0, hardRssBytes: 0 }
 const timers = () => process.getActiveResourcesInfo().filter(name => name === 'Timeout').length
 
-/** How many timers the checks have for a pool like this. */
+/** Returns how many timers the checks have for a pool like this. */
 function timersFor(settings: PoolSettings, options = NO_LIMIT): number {
   const { pool } = poolOf(spoolDirectory(), '', settings)
   const checks = new PoolChecks(new Emitter(), () => [pool])
@@ -34,7 +34,7 @@ async function adaptive(): Promise<Partial<SizeOptions>> {
 }
 
 describe('the checks of pools', () => {
-  it('tick only where an option needs it', async () => {
+  it('tick only if an option needs it', async () => {
     assert.equal(timersFor({}), 0)
     assert.equal(timersFor({ size: { startsCheap: true, idleMs: 500 } }), 0)
     assert.equal(timersFor({ size: await adaptive() }), 1)
@@ -49,15 +49,15 @@ interface Seen {
   readonly name: string
   readonly idleMs?: number
   readonly oldestDueMs?: number
-  /** What may not be asked of it. */
+  /** The change that the pool refuses. */
   readonly refuses?: 1 | -1
   readonly isFixed?: true
   readonly isShrinking?: true
-  /** Each is this process, with its memory. */
+  /** The states of its workers, each of which is this process, with its memory. */
   readonly workers?: ReadonlyArray<'ready' | 'draining'>
 }
 
-/** What one check asks of pools like these, after so many `+` or `-`: who is to change, and whether it may grow. */
+/** Returns what one check asks of pools like these after `asks` times `+`, or `-` if negative, and whether they may grow. */
 async function checked(seen: readonly Seen[], { asks = 0, options = NO_LIMIT } = {}) {
   const nudged: string[] = []
   let ticks = 0
@@ -87,7 +87,7 @@ async function checked(seen: readonly Seen[], { asks = 0, options = NO_LIMIT } =
   const checks = new PoolChecks(events, () => pools)
   checks.serve({ ...options, everyMs: 5 })
   for (let i = 0; i < Math.abs(asks); i++) checks.ask(asks > 0 ? 1 : -1)
-  await until('it has checked', () => ticks >= pools.length)
+  await until('all pools were checked', () => ticks >= pools.length)
   checks.stop()
   return { nudged, mayGrow, short: short[0] }
 }
@@ -115,7 +115,7 @@ describe('+ and - of the master FIFO', () => {
     })
 })
 
-describe('the memory of all', () => {
+describe('the memory of all workers', () => {
   const { rssBytes } = treeMemoryOf(process.pid)
   /** Above one process like this, and below two. */
   const options = {
@@ -124,7 +124,7 @@ describe('the memory of all', () => {
     hardRssBytes: Math.round(1.5 * rssBytes),
   }
 
-  it('above the hard limit takes one from the spool that has been idle longest, before any + ', async () => {
+  it('above the hard limit takes a worker from the spool that has been idle longest, before any +', async () => {
     const pools = [
       { name: 'calm', idleMs: 500, workers: ['ready'] },
       { name: 'calmer', idleMs: 900, workers: ['ready'] },
@@ -133,18 +133,18 @@ describe('the memory of all', () => {
     assert.deepEqual(seen, { nudged: ['calmer -1'], mayGrow: false, short: 2 })
   })
 
-  it('is not that of those that go', async () => {
+  it('leaves out workers that drain', async () => {
     const pools = [{ name: 'calm', idleMs: 500, workers: ['ready', 'draining', 'draining'] }] as const
     const seen = await checked(pools, { asks: 1, options })
     assert.deepEqual(seen, { nudged: ['calm 1'], mayGrow: true, short: undefined })
   })
 
-  it('takes no second one while the first has yet to go', async () => {
+  it('above the hard limit takes no second worker while the first has yet to go', async () => {
     const pools = [{ name: 'calm', idleMs: 500, isShrinking: true, workers: ['ready', 'ready'] }] as const
     assert.deepEqual(await checked(pools, { options }), { nudged: [], mayGrow: false, short: 2 })
   })
 
-  it('takes none from a single process, however much it has', async () => {
+  it('takes no worker from a single process, however much memory that has', async () => {
     const pools = [{ name: 'calm', idleMs: 500, workers: ['ready'] }] as const
     const small = { ...options, softRssBytes: 1, hardRssBytes: 2 }
     assert.deepEqual(await checked(pools, { options: small }), {

@@ -16,7 +16,7 @@ const SOON_MS = 5000
 
 afterEach(closePools)
 
-/** An algorithm that remembers what it was asked. */
+/** Returns an algorithm that remembers what it was asked. */
 function spying(isEager = false, answer = ({ target }: Snapshot) => target) {
   const asked: Snapshot[] = []
   const decide = (snapshot: Snapshot) => {
@@ -35,7 +35,9 @@ async function poolWith(scaling: PoolScaling, settings: PoolSettings = {}, handl
   const spool = spoolDirectory()
   const opened = poolOf(spool, handler, { processes: 4, size: { scaling }, ...settings })
   await opened.run()
-  await until('two are ready', () => [...opened.pool.workers].every(({ state }) => state === 'ready'))
+  await until('both workers are ready', () =>
+    [...opened.pool.workers].every(({ state }) => state === 'ready'),
+  )
   assert.equal(opened.pool.workers.size, 2)
   return { ...opened, spool }
 }
@@ -45,8 +47,8 @@ const passed = (ms: number) => {
   return until(`${ms} ms have passed`, () => performance.now() > from + ms)
 }
 
-describe('the number of a pool', () => {
-  it('is frozen during a reload, whoever asks for another one, and so is the algorithm', async () => {
+describe('the size of a pool', () => {
+  it('is frozen during a reload, whoever asks for another one, and no algorithm is asked', async () => {
     const [before, after] = [spying(true), spying(true, () => 3)]
     const { pool, feed, spool } = await poolWith(before.scaling)
     await passed(2 * EAGER_PACE_MS) // until then it may be asked once more
@@ -64,11 +66,11 @@ describe('the number of a pool', () => {
     pool.size.look()
     assert.deepEqual([pool.stats.wanted, before.asked, after.asked], [2, [], []])
     await committed
-    await until('the new one is asked', () => pool.stats.wanted === 3, SOON_MS)
+    await until('the new algorithm is asked', () => pool.stats.wanted === 3, SOON_MS)
     assert.deepEqual(before.asked, [])
   })
 
-  it('is not that of an idle pool before a reload has ended, however long it is idle', async () => {
+  it('goes to 0 for an idle pool only after a reload has ended, however long the pool is idle', async () => {
     const idleMs = 200
     const { scaling } = spying()
     const { pool } = await poolWith(scaling, { size: { scaling, idleMs } })
@@ -76,10 +78,10 @@ describe('the number of a pool', () => {
     await passed(2 * idleMs)
     assert.equal(pool.stats.wanted, 2)
     await replacement.commit()
-    await until('it has gone to sleep', () => pool.stats.wanted === 0)
+    await until('the pool has gone to sleep', () => pool.stats.wanted === 0)
   })
 
-  it('that people ask for during a reload comes after it', async () => {
+  it('that people ask for during a reload takes effect after it', async () => {
     const { scaling } = spying()
     const { pool } = await poolWith(scaling)
     const replacement = await pool.prepare(pool.options)
@@ -90,10 +92,10 @@ describe('the number of a pool', () => {
     assert.equal(pool.workers.size, 2)
     await replacement.commit()
     assert.equal(pool.stats.wanted, 4)
-    await until('there are four', () => pool.workers.size === 4)
+    await until('there are four workers', () => pool.workers.size === 4)
   })
 
-  it('that people ask for comes after a reload that is given up, too', async () => {
+  it('that people ask for takes effect after a reload that is given up, too', async () => {
     const { scaling } = spying()
     const { pool } = await poolWith(scaling)
     const replacement = await pool.prepare(pool.options)
@@ -102,7 +104,7 @@ describe('the number of a pool', () => {
     assert.equal(pool.stats.wanted, 3)
   })
 
-  it('that people ask for does not come after a reload during which the pool is stopped', async () => {
+  it('that people ask for takes no effect after a reload during which the pool is stopped', async () => {
     const { scaling } = spying()
     const { pool, events } = await poolWith(scaling)
     const scaled: unknown[] = []
@@ -114,7 +116,7 @@ describe('the number of a pool', () => {
     assert.deepEqual(scaled, [])
   })
 
-  it('of an eager algorithm is looked at between ticks: at once, and once more when its pace is over', async () => {
+  it('is decided by an eager algorithm between ticks, too: at once, and once more after its pace', async () => {
     const { asked, scaling } = spying(true)
     const { pool } = await poolWith(scaling)
     await passed(2 * EAGER_PACE_MS)
@@ -128,7 +130,7 @@ describe('the number of a pool', () => {
     assert.equal(asked.length, 2)
   })
 
-  it('that people have set is not looked at any more, nor is that of a lazy algorithm', async () => {
+  it('is not decided by an algorithm between ticks if people have set it, or if the algorithm is lazy', async () => {
     const [eager, lazy] = [spying(true), spying(false)]
     const byHand = await poolWith(eager.scaling)
     await passed(2 * EAGER_PACE_MS)
@@ -142,7 +144,7 @@ describe('the number of a pool', () => {
     assert.deepEqual([eager.asked, lazy.asked], [[], []])
   })
 
-  it('that people have set while it was idle stays, however long it is idle, until auto', async () => {
+  it('that people have set while the pool was idle stays, however long it is idle, until it is set to auto', async () => {
     const idleMs = 1000
     const { pool, run } = poolOf(spoolDirectory(), HANDLER, { processes: 3, size: { idleMs } })
     await run()
@@ -152,12 +154,12 @@ describe('the number of a pool', () => {
     await passed(2 * idleMs)
     assert.deepEqual([pool.stats.wanted, pool.stats.size.isByHand], [2, true])
     pool.size.set('auto', 'by hand')
-    await until('it sleeps', () => pool.stats.wanted === 0, 10 * idleMs)
+    await until('the pool sleeps', () => pool.stats.wanted === 0, 10 * idleMs)
   })
 })
 
 describe('the backlog', () => {
-  it('is not told as nothing while a process looks through tasks of which none is due', async () => {
+  it('is not 0 for an algorithm while a worker looks through tasks of which none is due', async () => {
     const { asked, scaling } = spying()
     const gate = join(workspace(), 'gate')
     const { pool, feed, spool } = await poolWith(
@@ -202,14 +204,14 @@ describe('the backlog', () => {
 
 describe('a worker that is recycled', () => {
   for (const why of ['max-tasks', 'lifetime'] as const)
-    it(`is no shrink to any algorithm, and its successor no growth: ${why}`, async () => {
+    it(`does not count as shrinking for an algorithm, nor its successor as growth: ${why}`, async () => {
       const { asked, scaling } = spying()
       const { pool, events, feed, spool, ports } = await poolWith(scaling, {
         worker: { maxTasks: why === 'max-tasks' ? 2 : 0 },
       })
       const changes: number[] = []
       events.on('pool-scaled', ({ to }) => changes.push(to))
-      events.on('worker-recycling', () => pool.size.tick(true)) // it drains, and its successor is not there
+      events.on('worker-recycling', () => pool.size.tick(true)) // it drains, and its successor is not there yet
       for (let i = 0; i < 12; i++) drop(spool)
       feed.look()
       if (why === 'lifetime') {
@@ -219,7 +221,7 @@ describe('a worker that is recycled', () => {
         pool.size.tick(true)
       }
       await until('all have run', () => leftIn(spool).length === 0)
-      await until('two are ready', () => [...pool.workers].every(({ state }) => state === 'ready'))
+      await until('both workers are ready', () => [...pool.workers].every(({ state }) => state === 'ready'))
       pool.size.tick(true)
       assert.ok(asked.length >= 2 && ports.length > 2, `${asked.length} ticks, ${ports.length} workers`)
       assert.deepEqual(new Set(asked.map(({ workers, delayed }) => workers.length + delayed)), new Set([2]))
@@ -231,12 +233,12 @@ describe('a worker that is recycled', () => {
       assert.deepEqual(changes, [])
     })
 
-  it('has the numbers of those that a reload has replaced', async () => {
+  it('leaves its number to the worker that replaces it in a reload', async () => {
     const { asked, scaling } = spying()
     const { pool, ports } = await poolWith(scaling)
     pool.size.tick(true)
     await (await pool.prepare(pool.options)).commit()
-    await until('the old ones are gone', () => pool.workers.size === 2)
+    await until('the old workers are gone', () => pool.workers.size === 2)
     pool.size.tick(true)
     assert.equal(ports.length, 4)
     const numbers = asked.map(({ workers }) => workers.map(({ number }) => number))

@@ -13,7 +13,7 @@ import { spoolDirectory, workspace } from '../helpers/workspace.js'
 
 afterEach(closePools)
 
-/** The refs that ran to SPOOL_OK, as they are reported: also late, of a worker that was slow and had them taken back. */
+/** Returns the refs that are reported as SPOOL_OK, even late, by a slow worker from which they were withdrawn. */
 function doneOf(events: Emitter): string[] {
   const refs: string[] = []
   events.on('tasks-reported', ({ done, reports }) => {
@@ -34,7 +34,7 @@ const CHEAP = {
 }
 
 describe('a pool of workers in this process', () => {
-  it('runs all that is due, once each, and stops', async () => {
+  it('runs all due tasks, once each, and stops', async () => {
     const spool = spoolDirectory()
     for (let i = 0; i < 200; i++) drop(spool)
     const { pool, events, ports, run } = poolOf(spool, OK)
@@ -48,7 +48,7 @@ describe('a pool of workers in this process', () => {
     for (const port of ports) assert.deepEqual(await port.whenExited, { code: 30, signal: null })
   })
 
-  it('takes no time in which this process was stopped for run time, also where it is stopped twice at once', async t => {
+  it('does not count time in which this process was stopped as run time, even if it is stopped twice at once', async t => {
     let stoppedMs = 0
     const { now } = performance
     t.mock.method(performance, 'now', () => now.call(performance) + stoppedMs)
@@ -64,7 +64,7 @@ describe('a pool of workers in this process', () => {
       hasOverrun = true
     })
     await run()
-    await until('it has begun', () => hasBegun)
+    await until('the task has begun', () => hasBegun)
     const soon = setImmediate
     stoppedMs += 2000
     t.mock.method(globalThis, 'setImmediate', (check: () => void) => {
@@ -74,7 +74,7 @@ describe('a pool of workers in this process', () => {
         checks++
       })
     })
-    await until('it was looked at twice', () => checks >= 2 || hasOverrun)
+    await until('the run time was checked twice', () => checks >= 2 || hasOverrun)
     assert.ok(!hasOverrun)
   })
 
@@ -101,14 +101,14 @@ describe('a pool of workers in this process', () => {
     await feed.open(() => {})
     pool.complete()
     assert.equal(feed.state.ready, 1)
-    await until('it stalls, because it was not told to begin', () => pool.stalledMs > 20)
+    await until('the pool stalls, because it was not told to begin', () => pool.stalledMs > 20)
     pool.begin()
     await until('the task has run', () => done.length === 1)
     assert.equal(pool.stalledMs, 0)
     await pool.stop()
   })
 
-  it('tells how long runs took and tasks waited, also of workers that come later', async () => {
+  it('reports how long runs took and tasks waited, even for workers that start later', async () => {
     const spool = spoolDirectory()
     const { feed, events, ports, run } = poolOf(spool, OK)
     const done = doneOf(events)
@@ -116,7 +116,7 @@ describe('a pool of workers in this process', () => {
       const before = done.length
       for (let i = 0; i < count; i++) drop(spool, undefined, undefined, Date.now() / 1000 - 100)
       feed.look()
-      await until('they are reported', () => done.length === before + count)
+      await until('the tasks are reported', () => done.length === before + count)
     }
     const [ran, waited] = [new Histogram(), new Histogram()]
     events.on('run-times', times => {
@@ -128,12 +128,12 @@ describe('a pool of workers in this process', () => {
     assert.deepEqual([ran.count, waited.count], [30, 30])
     assert.ok(waited.quantile(0.1) > 90e6, `${waited.quantile(0.1)} µs`)
     for (const port of ports) port.kill()
-    await until('others have taken their places', () => ports.length === 4)
+    await until('other workers have taken their places', () => ports.length === 4)
     await runs(20)
     assert.equal(ran.count, 50)
   })
 
-  it('runs what a worker has parked for a pause of which it had not heard yet that it is over', async () => {
+  it('runs a task that a worker parked because it had not heard yet that the pause was over', async () => {
     const spool = spoolDirectory()
     drop(spool, 'a', packet({ kind: 'a' }))
     drop(spool, 'b', packet({ kind: 'b' }))
@@ -149,23 +149,23 @@ describe('a pool of workers in this process', () => {
     })
     pause('a', 'b')
     await run()
-    await until('the other one has run', () => leftIn(spool).join() === 'b', 5000)
-    await until('this one waits', () => feed.state.parked.paused === 1)
+    await until('task a has run', () => leftIn(spool).join() === 'b', 5000)
+    await until('task b waits', () => feed.state.parked.paused === 1)
   })
 
-  it('looks again at names that workers did not know which others have replaced, once these have ended', async () => {
+  it('runs tasks whose names the workers did not know once a reload has replaced these workers', async () => {
     const spool = spoolDirectory()
     drop(spool, 'a', packet({ task: 'new', args: '[]' }))
     const { pool, feed, run } = poolOf(spool, 'export default () => 0', { processes: 2 })
     await run()
-    await until('no handler knows it', () => feed.state.parked['unknown-name'] === 1)
+    await until('no handler knows the task', () => feed.state.parked['unknown-name'] === 1)
     const file = join(workspace(), 'new.mjs')
     writeFileSync(file, OK)
     const { worker } = pool.options
     const chain = [{ kind: 'javascript', file } as const]
     const replacement = await pool.prepare({ ...pool.options, worker: { ...worker, chain } })
     await replacement.commit()
-    await until('it has run', () => leftIn(spool).length === 0, 5000)
+    await until('the task has run', () => leftIn(spool).length === 0, 5000)
   })
 
   it('replaces a worker that recycles', async () => {
@@ -177,7 +177,7 @@ describe('a pool of workers in this process', () => {
     await run()
     await until('all have run', () => leftIn(spool).length === 0)
     assert.ok(recycled >= 4, `${recycled}`)
-    await until('they are replaced', () => ports.length === recycled + 2)
+    await until('the workers are replaced', () => ports.length === recycled + 2)
     await pool.stop()
   })
 
@@ -205,7 +205,7 @@ describe('a pool of workers in this process', () => {
     await pool.stop()
   })
 
-  it('replaces one that is gone, and gives its tasks to others', async () => {
+  it('replaces a worker that was killed, and gives its tasks to others', async () => {
     const spool = spoolDirectory()
     for (let i = 0; i < 20; i++) drop(spool)
     const handler = `

@@ -8,7 +8,7 @@ import { until } from '../helpers/until.js'
 const OPTIONS = { logFd: 2, areas: [] }
 
 describe('a worker that is forked ahead', () => {
-  it('is taken once', () => {
+  it('can be taken once', () => {
     const spare = new SpareWorker(OPTIONS)
     const port = spare.take()
     assert.ok(port !== undefined && isAlive(port.pid))
@@ -16,7 +16,7 @@ describe('a worker that is forked ahead', () => {
     port.kill()
   })
 
-  it('is not taken when it has died', async () => {
+  it('cannot be taken once it has died', async () => {
     const before = childrenOf(process.pid)
     const spare = new SpareWorker(OPTIONS)
     const [pid = 0] = childrenOf(process.pid).filter(each => !before.includes(each))
@@ -25,12 +25,12 @@ describe('a worker that is forked ahead', () => {
     assert.equal(spare.take(), undefined)
   })
 
-  it('is ended when it was not taken', async () => {
+  it('is ended if it was not taken', async () => {
     const before = childrenOf(process.pid)
     const spare = new SpareWorker(OPTIONS)
     const [pid = 0] = childrenOf(process.pid).filter(each => !before.includes(each))
     assert.ok(isAlive(pid))
     spare.end()
-    await until('it is gone', () => !isAlive(pid))
+    await until('the process is gone', () => !isAlive(pid))
   })
 })

@@ -16,7 +16,7 @@ const NO_LISTENER: WorkerListener = {
   recalled: (worker, begun) => void worker.work.recalled(begun, () => false),
 }
 
-/** The master's side of a worker that is ready; what it says is up to the test. */
+/** Returns the master's side of a worker that is ready. The test says what the worker says. */
 function readyWorker() {
   const sent: MasterMessage[] = []
   let say: (message: WorkerMessage) => void = nothing
@@ -57,13 +57,13 @@ function readyWorker() {
   return { worker, sent, opened, say: (message: WorkerMessage) => say(message) }
 }
 
-/** That so many are done, from this number on. */
+/** Returns a report that `count` tasks are done, from the number `first` on. */
 const done = (first: number, count: number): PackedReports => ({
   ...{ type: 'reports', done: [first, count], packed: [], started: [], busyMs: 1 },
 })
 
-describe('a worker from which tasks were taken back', () => {
-  it('is given nothing until it has confirmed that, whatever else it reports', () => {
+describe('a worker from which tasks were withdrawn', () => {
+  it('is given nothing until it has confirmed the withdrawal, whatever else it reports', () => {
     const { worker, say } = readyWorker()
     worker.run(['a', 'b', 'c'], [])
     assert.deepEqual(worker.recall(), ['b', 'c'])
@@ -73,7 +73,7 @@ describe('a worker from which tasks were taken back', () => {
     assert.equal(worker.isOpen, true)
   })
 
-  it('has a deadline as long as it may begin one of them', () => {
+  it('has a deadline as long as it may begin one of these tasks', () => {
     const { worker, say } = readyWorker()
     worker.run(['a', 'b', 'c'], [])
     worker.recall()
@@ -83,7 +83,7 @@ describe('a worker from which tasks were taken back', () => {
     assert.equal(worker.deadlineAt(HARAKIRI_MS), Number.POSITIVE_INFINITY)
   })
 
-  it('answers for what it had begun by then, and has a deadline for that', () => {
+  it('answers for the task that it had begun by then, and has a deadline for it', () => {
     const { worker, say } = readyWorker()
     worker.run(['a', 'b', 'c'], [])
     worker.recall()
@@ -95,7 +95,7 @@ describe('a worker from which tasks were taken back', () => {
     assert.equal(worker.work.outstanding, 0)
   })
 
-  it('may be given more as soon as it has released what it had claimed by then', () => {
+  it('may be given more as soon as it has released the task that it had claimed by then', () => {
     const { worker, say, opened } = readyWorker()
     worker.run(['a', 'b', 'c'], [])
     worker.recall()
@@ -107,7 +107,7 @@ describe('a worker from which tasks were taken back', () => {
     assert.deepEqual(opened, [1, 0])
   })
 
-  it('is asked once', () => {
+  it('is asked once to hand tasks back, and has nothing ahead after that', () => {
     const { worker, sent } = readyWorker()
     worker.run(['a', 'b'], [])
     assert.equal(worker.work.hasAhead, true)
@@ -120,8 +120,8 @@ describe('a worker from which tasks were taken back', () => {
   })
 })
 
-describe('a worker that has said that it is done', () => {
-  it('is not to blame for what was sent to it meanwhile', () => {
+describe('a worker that has said that it is drained', () => {
+  it('is not to blame for tasks that were sent to it meanwhile', () => {
     const { worker, say } = readyWorker()
     worker.run(['a'], [])
     assert.equal(worker.work.tasks.had.length, 1)
@@ -132,7 +132,7 @@ describe('a worker that has said that it is done', () => {
 })
 
 describe('a deadline that a task has set itself', () => {
-  it('is at most so long after it was heard of, however long this process was stopped before', () => {
+  it('ends at most its own length after it was heard of, however long this process was stopped before', () => {
     const { worker, say } = readyWorker()
     worker.run(['a'], [])
     say({ type: 'deadline', afterMs: 500 })

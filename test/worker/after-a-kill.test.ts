@@ -9,7 +9,7 @@ import { spoolDirectory } from '../helpers/workspace.js'
 
 const CANCELLED = { kind: 'cancelled', detail: 'it was cancelled' } as const
 
-/** What is found of a task that cannot be claimed before it was tried so often. */
+/** Returns what is found of a task whose first `tries` claims end with `kind`. */
 async function foundAfter(tries: number, kind: ReportKind) {
   const spool = spoolDirectory()
   drop(spool, 'task', packet({ n: '1' }))
@@ -23,14 +23,14 @@ async function foundAfter(tries: number, kind: ReportKind) {
   return 'value' in answer ? answer.value : answer
 }
 
-describe('what is done after a kill', () => {
+describe('a task after a kill', () => {
   for (const kind of ['locked', 'untouched', 'unreadable'] as const)
-    it(`is tried again for a while with a task that is ${kind}, and else says so`, async () => {
+    it(`that is ${kind} is tried again for a while, and reported as such if it stays so`, async () => {
       assert.deepEqual(await foundAfter(3, kind), [null])
       assert.deepEqual(await foundAfter(Number.POSITIVE_INFINITY, kind), [{ ref: 'task', kind, ranMs: 0 }])
     })
 
-  it('says at once of a task that it is gone', async () => {
+  it('that is gone is reported as such at once', async () => {
     assert.deepEqual(await foundAfter(1, 'gone'), [{ ref: 'task', kind: 'gone', ranMs: 0 }])
   })
 })

@@ -21,7 +21,7 @@ const UNTIL_CANCELLED = `await hold(env.n)
 afterEach(closeFeeds)
 
 describe('a worker whose task is cancelled', () => {
-  it('buries it however it ends then, unless it is done', async () => {
+  it('buries the task however it ends then, unless it ends with SPOOL_OK', async () => {
     const { put, run, hold, worker, spool, kindOf, messages } = await memoryWorker(UNTIL_CANCELLED, {
       concurrency: 3,
     })
@@ -45,7 +45,7 @@ describe('a worker whose task is cancelled', () => {
     )
   })
 
-  it('hands it back as it was if it has not begun', async () => {
+  it('hands the task back as it was if it has not begun', async () => {
     const { put, run, hold, worker, spool, kindOf, messages } = await memoryWorker(
       'await hold(env.n); return -2',
     )
@@ -54,7 +54,7 @@ describe('a worker whose task is cancelled', () => {
     await until('the first runs', () => hold.size === 1)
     worker.hear({ type: 'cancel', number: 1 })
     assert.deepEqual(answersOf(messages), [{ number: 1, hasBegun: false }])
-    await until('it is back', () => kindOf('2').length > 0)
+    await until('the cancelled task is back', () => kindOf('2').length > 0)
     assert.equal(kindOf('2')[0], 'untouched')
     assert.equal(spool.dead.size, 0)
     hold.get('1')?.()

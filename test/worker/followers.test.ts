@@ -21,7 +21,7 @@ function followersOf(held: number) {
     },
   }
   const followers = new Followers(own)
-  /** What settling a task does with its slot. */
+  /** Does with a slot what the settling of a task does. */
   const end = (ranMs = 1) => {
     if (followers.ended(SLOTS, ranMs)) slots.kept++
     else slots.held--
@@ -38,10 +38,10 @@ function followersOf(held: number) {
 }
 
 describe('tasks of one name in one worker', () => {
-  it('follow each other in its slots, and it asks for as many as run', () => {
+  it('follow each other in the slots of the worker, which asks for one per free slot and one behind each', () => {
     const { followers, slots, end, begin } = followersOf(2)
     end()
-    assert.deepEqual(followers.takeNews(), { wishes: [{ ...SLOTS, wanted: 3 }] }) // one for the free place, and one behind each
+    assert.deepEqual(followers.takeNews(), { wishes: [{ ...SLOTS, wanted: 3 }] }) // one for the free slot, and one behind each
     followers.add('few', given(1, 2, 3))
     assert.equal(begin(), 1)
     assert.deepEqual([begin(), slots.held, followers.takeNews()], [undefined, 2, { following: 2 }])
@@ -52,7 +52,7 @@ describe('tasks of one name in one worker', () => {
     assert.deepEqual(followers.takeNews(), { wishes: [{ ...SLOTS, wanted: 2 }] })
   })
 
-  it('are asked for once per free place, however many ended that others replaced', () => {
+  it('are asked for once per free slot, however many ended and were replaced by the master', () => {
     const { followers, slots, end } = followersOf(1)
     for (let number = 0; number < 100; number++) {
       end()
@@ -63,19 +63,19 @@ describe('tasks of one name in one worker', () => {
     assert.deepEqual(followers.takeNews(), { wishes: [{ ...SLOTS, wanted: 2 }] }) // as above
   })
 
-  it('have none behind them if they take long', () => {
+  it('have no other task behind them if they take long', () => {
     const { followers, end } = followersOf(1)
     end(41)
     assert.deepEqual(followers.takeNews(), { wishes: [{ ...SLOTS, wanted: 1 }] })
   })
 
-  it('begin at once, or find that there is no slot, where there is none to follow', () => {
+  it('are ready at once if the worker holds no slot in which to follow', () => {
     const { followers } = followersOf(0)
     followers.add('few', given(1, 2))
     assert.deepEqual([followers.ready, followers.following], [2, 0])
   })
 
-  it('leave the slot to the next one if they do not begin, and give it back if there is none', () => {
+  it('leave the slot to the next task if they do not begin, and give it back if there is none', () => {
     const { followers, slots, end } = followersOf(1)
     followers.add('few', given(1, 2))
     end()
@@ -87,7 +87,7 @@ describe('tasks of one name in one worker', () => {
     assert.deepEqual([report, slots.held], [{ ref: 't2', ...gone, slots: SLOTS }, 0])
   })
 
-  it('leave it to one that has to be alone, which only another worker can run', () => {
+  it('give the slot back if they have to be alone, because only another worker can run them', () => {
     const { followers, slots, end } = followersOf(1)
     followers.add('few', given(1, 2))
     end()
@@ -96,7 +96,7 @@ describe('tasks of one name in one worker', () => {
     assert.deepEqual([slots.held, followers.pop()?.number], [0, 2], 'one waits for nobody')
   })
 
-  it('give the slot back if they are recalled', () => {
+  it('give the slot back if they are withdrawn', () => {
     const { followers, slots, end } = followersOf(1)
     followers.add('few', given(1, 2))
     end()

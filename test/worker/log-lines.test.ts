@@ -22,7 +22,7 @@ describe('the output of a program that has ended', () => {
     assert.ok(printed <= MiB + 2 * PIECE.length, `${printed} bytes`) // some were ahead of the reader
   })
 
-  it('is read for no longer than 100 ms, also when something always comes', async () => {
+  it('is read for 100 ms and then closed if something always comes', async () => {
     const endless = new Readable({
       read() {
         setImmediate(() => this.push('.\n'))
@@ -48,7 +48,7 @@ describe('the output of a program that has ended', () => {
     assert.deepEqual(logged, lines)
   })
 
-  it('is read also where this process had no processor just then', async () => {
+  it('is read even if this process had no processor meanwhile', async () => {
     const pipe = OutputPipe.open()
     assert.ok(pipe)
     const logged: string[] = []

@@ -21,7 +21,7 @@ type Handle = (name: string) => Promise<typeof OK>
 
 const MB = 1024 * 1024
 
-/** A loop whose handler promises to be done after so many milliseconds, by task, and what it sends. */
+/** Returns a loop whose handler takes `ms` milliseconds by the name of the task, and what the loop sends. */
 async function loopOf(spool: string, ms: Readonly<Record<string, number>>) {
   const { loop, messages } = await open(spool, name => sleep(ms[name], OK))
   return {
@@ -65,8 +65,8 @@ async function open(spool: string, handle: Handle, rssBytes = 0, claims?: Claims
   return { loop, messages }
 }
 
-describe('what a worker tells', () => {
-  it('says how long a task took in all, also when its start was reported meanwhile, so that it counts as slow', async () => {
+describe('the reports of a worker', () => {
+  it('have the whole time of a task, even if its start was reported meanwhile, so that it counts as slow', async () => {
     const spool = spoolDirectory()
     for (const name of ['quick', 'slow']) drop(spool, name, packet({ n: name }))
     const seen = await loopOf(spool, { quick: 0, slow: 60 })
@@ -78,7 +78,7 @@ describe('what a worker tells', () => {
     assert.ok((seen.sent.at(-1)?.busyMs ?? 0) > 55, `60 ms, got ${seen.sent.at(-1)?.busyMs}`)
   })
 
-  it('tells of a start before it, where the claim took longer than a report may be old', async () => {
+  it('include a start before its run if the claim took longer than a report may be old', async () => {
     const spool = spoolDirectory()
     for (const name of ['first', 'second']) drop(spool, name, packet({ n: name }))
     const claims = await openEngine(spool)
@@ -103,7 +103,7 @@ describe('what a worker tells', () => {
     assert.ok(toldOfSecond)
   })
 
-  it('tells of a task that did not go well before the next one begins, which may take the process with it', async () => {
+  it('include a failed task before the next one begins, which may kill the process', async () => {
     const spool = spoolDirectory()
     const names = ['a good', 'b bad', 'c next', 'd last']
     for (const name of names) drop(spool, name, packet({ n: name }))
@@ -120,7 +120,7 @@ describe('what a worker tells', () => {
 })
 
 describe('an exception outside of every call', () => {
-  it('leaves a task that has ended, and is still being settled, to what it came to', async () => {
+  it('does not change the outcome of a task that has ended and is still being settled', async () => {
     const spool = spoolDirectory()
     drop(spool, 'ended', packet({ n: 'ended' }))
     const claims = await openEngine(spool)
@@ -137,7 +137,7 @@ describe('an exception outside of every call', () => {
     Object.assign(claims, { settle: slow })
     const { loop, messages } = await open(spool, async () => OK, 0, claims)
     loop.take({ first: 0, refs: ['ended'], sentAtMs: machineNowMs() })
-    await until('it is being settled', () => settled === 1)
+    await until('the task is being settled', () => settled === 1)
     assert.equal(loop.fault(new Error('of a timer that it has left behind')), false)
     write()
     await loop.settled()
@@ -149,7 +149,7 @@ describe('an exception outside of every call', () => {
     )
   })
 
-  it('has a task handed back that was about to begin, before the process ends', async () => {
+  it('makes the worker hand back a task that was about to begin, before its process ends', async () => {
     const spool = spoolDirectory()
     drop(spool, 'next', packet({ n: 'next' }))
     const claims = await openEngine(spool)
@@ -166,7 +166,7 @@ describe('an exception outside of every call', () => {
     Object.assign(claims, { begin: slow })
     const { loop, messages } = await open(spool, async () => assert.fail('it has run'), 0, claims)
     loop.take({ first: 0, refs: ['next'], sentAtMs: machineNowMs() })
-    await until('it is about to begin', () => isBeginning)
+    await until('the task is about to begin', () => isBeginning)
     loop.fault(new Error('of a timer of another task'))
     write()
     await loop.settled()
@@ -181,7 +181,7 @@ describe('an exception outside of every call', () => {
 })
 
 describe('reload-on-rss', () => {
-  it('is looked at after the last of several quick tasks, too, and not after each', async () => {
+  it('is checked after the last of several quick tasks, too', async () => {
     const spool = spoolDirectory()
     const names = ['quick', 'second', 'third', 'eater']
     for (const name of names) drop(spool, name, packet({ n: name }))
@@ -192,7 +192,7 @@ describe('reload-on-rss', () => {
     }
     const { loop, messages } = await open(spool, eat, process.memoryUsage.rss() + 30 * MB)
     loop.take({ first: 0, refs: names, sentAtMs: machineNowMs() })
-    await until('it recycles', () => messages.some(({ type }) => type === 'recycling'))
+    await until('the worker recycles', () => messages.some(({ type }) => type === 'recycling'))
     assert.equal(eaten.length, 1)
   })
 })

@@ -18,7 +18,7 @@ import { drop, packet } from '../helpers/files.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
-/** A loop over these tasks, for a host that takes pages; `once` is delivered at most once, and `suspect` must be alone. */
+/** Returns a loop over these tasks, for a host that takes pages. `once` is delivered at most once, `suspect` must be alone. */
 async function pagesOf(...names: readonly string[]) {
   const spool = spoolDirectory()
   for (const name of names)
@@ -68,13 +68,13 @@ async function pagesOf(...names: readonly string[]) {
     claims,
     loop,
     stateOf: (name: string) => readFileSync(join(spool, name))[3],
-    /** Gives all, or those that are named. */
+    /** Gives all tasks, or those that are named. */
     give(...some: readonly string[]) {
       const refs = some.length === 0 ? names : some
       loop.take({ first: given, refs, sentAtMs: machineNowMs() })
       given += refs.length
     },
-    /** The page that comes next. */
+    /** Returns the next page. */
     async page(): Promise<Run[]> {
       await until('a page comes', () => pages.length > 0)
       return pages.shift() ?? []
@@ -94,7 +94,7 @@ async function pagesOf(...names: readonly string[]) {
   }
 }
 
-/** It takes a while, as where the claims are not on this machine. @param act what happens meanwhile */
+/** Makes `begin` take a while, as it does if the claims are not on this machine. @param act what happens meanwhile */
 function beginSlowly(claims: Claims, act: () => void): void {
   const begin = claims.begin.bind(claims)
   const slow = async (...args: Parameters<typeof begin>) => {
@@ -107,8 +107,8 @@ function beginSlowly(claims: Claims, act: () => void): void {
 
 const refsOf = (page: readonly Run[]) => page.map(({ claim }) => claim.ref)
 
-describe('what is claimed for several runs at a time', () => {
-  it('begins beside others when it is sent with others, or behind others', async () => {
+describe('a task that is claimed for a page', () => {
+  it('begins beside others when it is sent with others or behind them', async () => {
     await until('two were claimed in time for one page', async () => {
       const { give, page, stateOf } = await pagesOf('a', 'b', 'c')
       give('a', 'b')
@@ -121,7 +121,7 @@ describe('what is claimed for several runs at a time', () => {
     })
   })
 
-  it('begins alone when it is the only one, and then nothing is sent behind it', async () => {
+  it('begins alone when it is the only one, and nothing is sent behind it', async () => {
     const { give, page, end, stateOf } = await pagesOf('a', 'b')
     give('a')
     const first = await page()
@@ -150,7 +150,7 @@ describe('what is claimed for several runs at a time', () => {
       assert.equal(stateOf('b'), 0)
     })
 
-    it(`is handed back as it was, and others may have it at once (${name})`, async () => {
+    it(`is handed back as it was when it is withdrawn, and others may claim it at once (${name})`, async () => {
       const { spool, loop, give, page, stateOf, untouched } = await pagesOf('a', name, 'b')
       give()
       await page()
@@ -161,13 +161,13 @@ describe('what is claimed for several runs at a time', () => {
     })
   }
 
-  it('is handed back as it was if its host has died when it is to be sent', async () => {
+  it('is handed back as it was if its host dies before it is sent', async () => {
     const { host, claims, give, stateOf, untouched } = await pagesOf('a')
     beginSlowly(claims, () => {
       host.isOpen = false
     })
     give()
-    await until('it is handed back', () => untouched().length > 0)
+    await until('the task is handed back', () => untouched().length > 0)
     assert.deepEqual(untouched(), [0])
     assert.equal(stateOf('a'), 0)
   })

@@ -19,7 +19,7 @@ const recalledOf = (messages: readonly { readonly type: string }[]) =>
 describe('a worker over an engine whose answers take time', () => {
   afterEach(closeFeeds)
 
-  it('runs the most urgent first, and what is due later later', async () => {
+  it('runs the most urgent task first, and a later one when it is due', async () => {
     const { put, run, order, spool } = await memoryWorker('return -2')
     await put({ n: 'later' }, { at: Math.floor(Date.now() / 1000) + 3 })
     await put({ n: 'plain' })
@@ -63,7 +63,7 @@ describe('a worker over an engine whose answers take time', () => {
     )
   })
 
-  it('runs one at a time, or as many as configured, and never more', async () => {
+  it('runs one task at a time, or as many as configured, and never more', async () => {
     for (const concurrency of [1, 3]) {
       const { put, run, spool, hold, drain } = await memoryWorker('await hold(env.n); return -2', {
         concurrency,
@@ -85,7 +85,7 @@ describe('a worker over an engine whose answers take time', () => {
     }
   })
 
-  it('finishes what runs when it is to leave, and gives back the rest as it was', async () => {
+  it('lets the running task end when it drains, and hands back the others as they were', async () => {
     const { put, run, spool, hold, drain, exitCode, kindOf, messages } = await memoryWorker(
       'await hold(env.n); return -2',
     )
@@ -96,7 +96,7 @@ describe('a worker over an engine whose answers take time', () => {
     await until('the others are back', () => kindOf('3').length > 0)
     assert.equal(exitCode(), undefined, 'one still runs')
     hold.get('1')?.()
-    await until('it leaves', () => exitCode() === 30)
+    await until('the worker exits', () => exitCode() === 30)
     assert.deepEqual([kindOf('1'), kindOf('2'), kindOf('3')], [['ok'], ['untouched'], ['untouched']])
     assert.equal(spool.tasks.size, 2)
     assert.equal(typesOf(messages).at(-1), 'drained')
@@ -104,20 +104,20 @@ describe('a worker over an engine whose answers take time', () => {
       assert.deepEqual([hold, past, attempts], [undefined, 'none', 0])
   })
 
-  it('gives up what it is claiming when it is to leave', async () => {
+  it('hands back the task that it is claiming when it drains', async () => {
     const { put, run, spool, journal, drain, exitCode, kindOf } = await memoryWorker('return -2')
     await put({ n: '1' })
     await run() // its claim takes a turn
     drain()
-    await until('it leaves', () => exitCode() === 30)
+    await until('the worker exits', () => exitCode() === 30)
     assert.deepEqual(journal, [])
     assert.deepEqual(kindOf('1'), ['untouched'])
     const [task] = spool.tasks.values()
     assert.deepEqual([task?.hold, task?.past], [undefined, 'none'])
   })
 
-  it('drops what it has not started when it is asked to, and names what it will still report', async () => {
-    await until('it is asked while the first one is being claimed', async () => {
+  it('hands back withdrawn tasks, and names those that it will still report', async () => {
+    await until('the worker is asked while the first task is being claimed', async () => {
       const { put, run, hold, worker, messages, kindOf } = await memoryWorker('await hold(env.n); return -2')
       for (const n of ['1', '2', '3']) await put({ n })
       await run()
@@ -133,25 +133,25 @@ describe('a worker over an engine whose answers take time', () => {
     })
   })
 
-  it('leaves after as many tasks as it may run, and runs none more', async () => {
+  it('exits after as many tasks as it may run, and runs no more', async () => {
     const { put, run, spool, journal, exitCode, messages } = await memoryWorker('return -2', {
       maxTasks: 3,
       concurrency: 2,
     })
     for (let n = 0; n < 8; n++) await put({ n: String(n) })
     await run()
-    await until('it leaves', () => exitCode() === 30)
+    await until('the worker exits', () => exitCode() === 30)
     assert.ok(typesOf(messages).includes('recycling'))
     assert.deepEqual([journal.length, spool.tasks.size], [3, 5])
   })
 
-  it('does not run beside others what has to be alone', async () => {
+  it('parks a task that has to be alone instead of running it beside others', async () => {
     const { put, run, feed, spool, journal, reports } = await memoryWorker('return -2', { concurrency: 2 })
     await put({ n: 'suspect' })
     for (const task of spool.tasks.values()) task.past = 'died-beside'
     await put({ n: 'other' })
     await run()
-    await until('it is parked', () => feed.state.parked.alone === 1)
+    await until('the suspect is parked', () => feed.state.parked.alone === 1)
     await until('the other has run', () => spool.tasks.size === 1)
     assert.deepEqual(
       journal.map(({ n }) => n),
@@ -163,17 +163,17 @@ describe('a worker over an engine whose answers take time', () => {
     )
   })
 
-  it('tells how long runs took and waited', async () => {
+  it('reports how long runs took and tasks waited', async () => {
     const { put, run, reports, messages } = await memoryWorker('return -2')
     await put({ n: '1' })
     await run()
-    await until('it is reported', () => reports.length === 1)
+    await until('the task is reported', () => reports.length === 1)
     const [times] = timesOf(messages)
     assert.deepEqual([times?.ran.length, times?.ran[2], times?.waited[2]], [3, 1, 1])
     assert.equal(timesOf(messages).length, 1)
   })
 
-  it('blames whoever threw outside of every call, and no other task', async () => {
+  it('blames no task for an exception outside of every call, and hands its tasks back', async () => {
     const { put, run, spool, hold, worker, kindOf, exitCode } = await memoryWorker(
       'await hold(env.n); return -2',
       { concurrency: 2, policy: { maxAttempts: 0, maxCrashes: 3, backoff: 'none', delayMs: null, capMs: 0 } },
@@ -182,14 +182,14 @@ describe('a worker over an engine whose answers take time', () => {
     await run()
     await until('both run', () => hold.size === 2)
     worker.fault(new Error('of an unknown task'))
-    await until('it leaves', () => exitCode() === 1)
+    await until('the worker exits', () => exitCode() === 1)
     for (const { attempts, past } of spool.tasks.values()) assert.deepEqual([attempts, past], [0, 'none'])
     assert.deepEqual([kindOf('1')[0], kindOf('2')[0]], ['untouched', 'untouched'], 'reported before')
   })
 })
 
-describe('what handlers store', () => {
-  it('together is one message to the master', async () => {
+describe('tasks that handlers store together', () => {
+  it('are announced to the master in one message', async () => {
     const messages: WorkerMessage[] = []
     const spool = spoolDirectory()
     const places = { spool, targets: [{ directory: spool, sync: false }], queues: [] }
@@ -203,7 +203,7 @@ describe('what handlers store', () => {
     assert.deepEqual(told, [paths])
   })
 
-  it('together is told in messages that the master takes, however much it is', () => {
+  it('are announced in messages that the master takes, however many tasks they are', () => {
     const messages: WorkerMessage[] = []
     const request = requestFrom({ n: 'one of many' })
     const requests = Array.from({ length: 200_000 }, () => request)

@@ -9,7 +9,7 @@ import { until } from '../../helpers/until.js'
 import { beginOf, claimOf, claimOnceDue, ENGINES, refsOf, refusalOf } from './engines.js'
 
 for (const [engine, open] of Object.entries(ENGINES)) {
-  /** One task, and two workers that may want it. */
+  /** Stores one task, for two workers. */
   async function withTask(request: Request = requestFrom({ to: 'joe' })) {
     const spool = open()
     await spool.enqueuer.store(request)
@@ -33,8 +33,11 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       await one.release(claim)
     })
 
-    it('know to the millisecond since when the task is due', async () => {
-      await until('the middle of a second, which is all that uWSGI knows', () => Date.now() % 1000 > 300)
+    it('know since when the task is due more exactly than to the second', async () => {
+      await until(
+        'the clock is in the middle of a second, because uWSGI knows whole seconds only',
+        () => Date.now() % 1000 > 300,
+      )
       const beganAt = Date.now()
       const { ref, one } = await withTask()
       const claim = await claimOf(one, ref)
@@ -42,7 +45,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       await one.release(claim)
     })
 
-    it('exclude others until they are settled, also after their run has begun', async () => {
+    it('exclude other workers until they are settled, even after their run has begun', async () => {
       const { ref, one, two } = await withTask()
       const claim = await claimOf(one, ref)
       assert.equal((await refusalOf(two, ref)).kind, 'locked')
@@ -52,7 +55,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       assert.equal((await refusalOf(two, ref)).kind, 'gone')
     })
 
-    it('are settled whatever delay is asked for: the farthest time there is, with one failure counted', async () => {
+    it('are settled with the farthest possible time if the delay asked for is longer', async () => {
       for (const outcome of [
         { kind: 'retry', delayMs: 2 ** 64 * 1000 },
         { kind: 'retry', delayMs: Number.MAX_VALUE },
@@ -68,13 +71,13 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       }
     })
 
-    it('that are released count for nothing', async () => {
+    it('count for nothing when they are released', async () => {
       const { ref, one, two } = await withTask()
       assert.equal((await one.release(await claimOf(one, ref))).kind, 'untouched')
       assert.equal((await claimOf(two, ref)).attempt, 1)
     })
 
-    it('that are released to wait for something say for what, and count for nothing', async () => {
+    it('report the reason for which they are released to be parked, and count for nothing', async () => {
       const { spool, one, two } = await withTask()
       const feed = spool.feed()
       await feed.open(() => {})
@@ -96,7 +99,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
         assert.deepEqual([again.attempt, again.mustBeAlone], [1, false])
       })
 
-    it('count a run that failed, and are refused before its next one is due', async () => {
+    it('count a run that failed, and are refused before the next run is due', async () => {
       const { ref, one, two } = await withTask()
       const now = Date.now()
       const retry = await one.settle(await beginOf(one, ref), { kind: 'retry', delayMs: 0 }, 1)
@@ -110,14 +113,14 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       assert.ok((refusal.atMs ?? 0) >= now + 25_000, `${refusal.atMs}`)
     })
 
-    it('bury what is not to run again', async () => {
+    it('bury a task that is not to run again', async () => {
       const { ref, one, two } = await withTask()
       const report = await one.settle(await beginOf(one, ref), { kind: 'bury', detail: 'bad' }, 1)
       assert.equal(report.kind, 'buried')
       assert.equal((await refusalOf(two, ref)).kind, 'gone')
     })
 
-    it('count a run that began alone and whose worker died, and say how it died', async () => {
+    it('count a run that began alone and whose worker died, as a crash', async () => {
       const { spool, ref, one, two } = await withTask()
       await beginOf(one, ref, 'alone')
       const lastRun = await spool.died(one, ref, { kind: 'crash', cause: 'it was killed' })
@@ -126,11 +129,11 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       await two.release(claim, 'crashed')
     })
 
-    it('of a task that took its worker with it as often as it may are refused: it is dead', async () => {
+    it('set aside a task that has killed its worker as often as it may', async () => {
       const { spool, ref } = await withTask()
       for (let crashes = 0; crashes < CLAIMS_DEFAULTS.policy.maxCrashes; crashes++) {
         const claims = await spool.claims()
-        await until('it is due', async () => {
+        await until('the task is due', async () => {
           const claim = await claims.claim(ref)
           return !('kind' in claim) && (await claims.begin(claim, 'alone')) === undefined
         })
@@ -140,7 +143,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       assert.equal((await refusalOf(await spool.claims(), ref)).kind, 'gone')
     })
 
-    it('of a run that began beside others, and whose worker died, have to be alone', async () => {
+    it('must run alone after a run that began beside others and whose worker died', async () => {
       const { spool, ref, one, two } = await withTask()
       await beginOf(one, ref, 'beside')
       await spool.died(one, ref)
@@ -151,7 +154,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
     })
 
     for (const company of ['alone', 'beside'] as const)
-      it(`of a run that is blameless are as before it (${company})`, async () => {
+      it(`are as before a run that ended blameless (${company})`, async () => {
         const { spool, ref, one, two } = await withTask()
         await beginOf(one, ref, company)
         const lastRun = await spool.died(one, ref, { kind: 'blameless' })
@@ -159,7 +162,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
         assert.deepEqual([claim.attempt, claim.mustBeAlone], [1, false])
       })
 
-    it('of a run at most once, whose worker died, are refused: it is dead', async () => {
+    it('set aside a task that is delivered at most once when its worker died during the run', async () => {
       const { spool, ref, one, two } = await withTask(requestFrom({ spooler_delivery: 'at-most-once' }))
       await beginOf(one, ref)
       await spool.died(one, ref)
@@ -167,7 +170,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       assert.equal((await refusalOf(two, ref)).kind, 'gone')
     })
 
-    it('of a worker that died before its run began count for nothing', async () => {
+    it('count for nothing if the worker died before the run began', async () => {
       const { spool, ref, one, two } = await withTask()
       await claimOf(one, ref)
       await spool.died(one, ref)
@@ -175,7 +178,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       assert.deepEqual([claim.attempt, claim.mustBeAlone], [1, false])
     })
 
-    it('of a task that runs at most once give it back only while it has not begun', async () => {
+    it('give back a task that is delivered at most once only before its run has begun', async () => {
       const { ref, one, two } = await withTask(requestFrom({ spooler_delivery: 'at-most-once' }))
       const claim = await claimOf(one, ref)
       assert.equal(claim.isOnce, true)

@@ -4,11 +4,11 @@ import { ROOT } from '../../helpers/workspace.js'
 
 type EngineName = 'directory' | 'memory' | 'redis'
 
-/** What the engines have in different ways, and why: `npm run docs` writes it to docs/redis.md. */
+/** In what the engines differ, and why: `npm run docs` writes it to docs/redis.md. */
 export interface Difference extends Readonly<Record<EngineName, string>> {
   readonly what: string
   readonly why: string
-  /** The row of docs/tasks-compared.md that it touches begins so, and how Redis has that feature all the same. */
+  /** How the row of docs/tasks-compared.md that it touches begins, and how Redis has that feature all the same. */
   readonly spinach?: string
   readonly kept?: string
 }

@@ -43,22 +43,22 @@ export interface TestSpool {
   readonly enqueuer: Enqueuer
   /** Not opened yet. @param events hears what people are told */
   feed(events?: Emitter): Source
-  /** Each as of a worker of its own. */
+  /** Returns the claims of one more worker. */
   claims(settings?: EngineSettings): Promise<WorkerClaims>
   upkeep(): Upkeep
   /** Whether a claim expires unless it is renewed, even while its worker lives. */
   readonly isLeasing: boolean
   /** Where a ref is a ticket: one for a task of this name, which waits for a slot. */
   slotTicket?(task: string): Ref
-  /** What strangers who may write there can leave that is no task, by what it is. Absent: nobody else can write there. */
+  /** Plants what strangers who may write there can leave that is no task. Absent: nobody else can write there. */
   readonly foreign?: Readonly<Record<string, () => unknown>>
-  /** How people see it. Absent: nobody does. */
+  /** Opens the spool as people see it. Absent: nobody sees it. */
   store?(): Promise<TaskStore>
   /**
-   * The worker of these claims is gone; `ref` is what it held.
+   * Ends the worker of these claims, which held `ref`.
    *
-   * @param lastRun what its master says of that
-   * @returns what the next claim is to be told: nothing if it finds it with the task
+   * @param lastRun what its master says of that end
+   * @returns what the next claim is to be told; undefined if the claim finds that with the task
    */
   died(claims: WorkerClaims, ref: Ref, lastRun?: LastRun): Promise<LastRun | undefined>
 }
@@ -75,7 +75,7 @@ before(async () => {
   await server?.ready()
   libraries = await loadLibraries()
 })
-it('a Redis is there for its engine', { skip: missing }, () => {})
+it('the Redis engine has a Redis to run on', { skip: missing }, () => {})
 let spools = 0
 
 function redisSpool({ leaseMs }: TestSpoolOptions = {}): TestSpool {
@@ -101,7 +101,7 @@ function redisSpool({ leaseMs }: TestSpoolOptions = {}): TestSpool {
     isLeasing: true,
     foreign: foreignJobs(server.client, `bull:${address.queue}:`),
     store: () => RedisTaskStore.open(connect()),
-    /** Its lock expires, and whoever looks next finds that. */
+    /** Lets the lock expire, which whoever looks next finds. */
     async died(_claims, _ref, lastRun) {
       const active = await server.client.lrange(key('active'), 0, -1)
       assert.ok(active.length > 0)
@@ -121,7 +121,7 @@ function redisSpool({ leaseMs }: TestSpoolOptions = {}): TestSpool {
   }
 }
 
-/** The conformance suites run over each of these. They await every answer, and take no ref for a name. */
+/** The engines that the conformance suites run over. The suites await every answer, and take no ref for a name. */
 export const ENGINES: Readonly<Record<string, (options?: TestSpoolOptions) => TestSpool>> = {
   ...(missing === false ? { redis: redisSpool } : {}),
   directory() {
@@ -183,30 +183,32 @@ function foreignJobs(client: Redis, key: string): NonNullable<TestSpool['foreign
     'progress of other types': hash({
       progress: JSON.stringify({ attempts: 'x', dueAtMs: 'soon', lastError: 5, past: [], policy: 'x' }),
     }),
-    'progress that says when, beyond all numbers': hash({ progress: '{"dueAtMs":1e999}' }),
+    'progress with an infinite due time': hash({ progress: '{"dueAtMs":1e999}' }),
     'options that are a list': hash({ opts: '[]' }),
     'options that are null': hash({ opts: 'null' }),
     'options that are not JSON': hash({ opts: '{"x":' }),
     'options of other types': hash({ opts: JSON.stringify({ priority: 'x', delay: {} }) }),
-    'a count of its starts that is none': hash({ ats: 'x' }),
-    'a time that is none': hash({ timestamp: 'yesterday' }),
+    'a count of starts that is no number': hash({ ats: 'x' }),
+    'a timestamp that is no number': hash({ timestamp: 'yesterday' }),
     'a packet without a header': hash({ data: JSON.stringify({ packet: 'AAAA' }) }),
     'a packet that is shorter than it says': hash({ data: JSON.stringify({ packet: 'Ef8AAA==' }) }),
-    'data that is deep': hash({ data: '['.repeat(5000) }),
+    'data that is deeply nested': hash({ data: '['.repeat(5000) }),
     'an id without a job': byPriority,
-    'a key that is no job, by priority': notAJob(byPriority),
-    'a key that is no job, waiting': notAJob(() => client.lpush(`${key}wait`, 'evil')),
-    'a key that is no job, delayed': notAJob(() => client.zadd(`${key}delayed`, OLD * 4096, 'evil')),
-    'a key that is no job, active and forgotten': notAJob(async () => {
+    'a key that is no job, among jobs by priority': notAJob(byPriority),
+    'a key that is no job, among waiting jobs': notAJob(() => client.lpush(`${key}wait`, 'evil')),
+    'a key that is no job, among delayed jobs': notAJob(() =>
+      client.zadd(`${key}delayed`, OLD * 4096, 'evil'),
+    ),
+    'a key that is no job, among active and stalled jobs': notAJob(async () => {
       await client.lpush(`${key}active`, 'evil')
       await client.sadd(`${key}stalled`, 'evil')
     }),
-    'a key that is no job, dead': notAJob(() => client.zadd(`${key}failed`, OLD, 'evil')),
-    'a priority beyond all numbers': async () => {
+    'a key that is no job, among failed jobs': notAJob(() => client.zadd(`${key}failed`, OLD, 'evil')),
+    'an infinite priority': async () => {
       await hash({})()
       await client.zadd(`${key}prioritized`, '+inf', 'evil')
     },
-    'a limited name whose queue is none': async () => {
+    'a limited name whose queue is no queue': async () => {
       await client.set(`${key}mwait`, 'x')
       await client.hset(`${key}spoold:limited`, 'x', `${key}m`)
     },
@@ -214,7 +216,7 @@ function foreignJobs(client: Redis, key: string): NonNullable<TestSpool['foreign
   }
 }
 
-/** Names that come before those of tasks. */
+/** Returns what plants foreign files, whose names come before those of tasks. */
 function foreignFiles(spool: string): NonNullable<TestSpool['foreign']> {
   const at = (name: string) => join(spool, `uwsgi_spoolfile_on_a_1_${name}_1_1600000000_1`)
   return {
@@ -227,14 +229,14 @@ function foreignFiles(spool: string): NonNullable<TestSpool['foreign']> {
   }
 }
 
-/** What `TestSpool.foreign` has. */
+/** The keys of `TestSpool.foreign`, by engine. */
 export const FOREIGN: Readonly<Record<string, readonly string[]>> = {
   redis: server === undefined ? [] : Object.keys(foreignJobs(server.client, '')),
   directory: Object.keys(foreignFiles('')),
   memory: [],
 }
 
-/** The refs of all tasks that are due, as a master gets them. */
+/** Returns the refs of all tasks that are due, as a master gets them. */
 export async function refsOf(spool: TestSpool): Promise<readonly Ref[]> {
   const feed = spool.feed()
   await feed.open(() => {})
@@ -249,15 +251,15 @@ export async function claimOf(claims: WorkerClaims, ref: Ref, lastRun?: LastRun)
   return claim
 }
 
-/** For a task that an engine may have delayed. */
+/** Claims a task that an engine may have delayed, once it is due. */
 export function claimOnceDue(claims: WorkerClaims, ref: Ref): Promise<Claim> {
-  return until('it is due', async () => {
+  return until('the task is due', async () => {
     const claim = await claims.claim(ref)
     return 'kind' in claim ? undefined : claim
   })
 }
 
-/** A claim whose run has begun. */
+/** Claims a task, and begins its run. */
 export async function beginOf(claims: WorkerClaims, ref: Ref, company: Company = 'alone'): Promise<Claim> {
   const claim = await claimOf(claims, ref)
   assert.equal(await claims.begin(claim, company), undefined)

@@ -21,7 +21,7 @@ async function bodiesIn(spool: TestSpool): Promise<string[]> {
 
 for (const [engine, open] of Object.entries(ENGINES))
   describe(`the enqueuer of the ${engine} engine`, () => {
-    it('stores bytes and streams', async () => {
+    it('stores bodies that are bytes or streams', async () => {
       const spool = open()
       await spool.enqueuer.store(requestFrom({}, { body: 'bytes' }))
       const stream = (async function* () {
@@ -32,7 +32,7 @@ for (const [engine, open] of Object.entries(ENGINES))
       assert.deepEqual(await bodiesIn(spool), ['bytes', 'a stream'])
     })
 
-    it('stores an id once, and says that it has it', async () => {
+    it('stores an id once, and reports the second one as a duplicate', async () => {
       const spool = open()
       const first = await spool.enqueuer.store(requestFrom({}, { id: 'one', body: 'first' }))
       const second = await spool.enqueuer.store(requestFrom({}, { id: 'one', body: 'second' }))
@@ -47,7 +47,7 @@ for (const [engine, open] of Object.entries(ENGINES))
       assert.deepEqual(await bodiesIn(spool), [])
     })
 
-    it('stores many in their order, each with its own result', async () => {
+    it('stores many tasks in their order, each with its own result', async () => {
       const spool = open()
       const requests = ['a', failing(), 'b'].map(body => requestFrom({}, { body }))
       const results = await spool.enqueuer.storeAll(requests)
@@ -58,7 +58,7 @@ for (const [engine, open] of Object.entries(ENGINES))
       assert.deepEqual(await bodiesIn(spool), ['a', 'b'])
     })
 
-    it('stores all or nothing', async () => {
+    it('stores none of many tasks if one fails and all or nothing is asked for', async () => {
       const spool = open()
       const requests = ['a', failing(), 'b'].map(body => requestFrom({}, { body }))
       const results = await spool.enqueuer.storeAll(requests, true)
@@ -69,7 +69,7 @@ for (const [engine, open] of Object.entries(ENGINES))
       assert.deepEqual(await bodiesIn(spool), [])
     })
 
-    it('that stores without waiting, or at once, stores the same', async () => {
+    it('stores the same by storeSync() and storeAtOnce(), where it has them', async () => {
       const spool = open()
       const stored: Array<Stored | undefined> = [
         spool.enqueuer.storeSync?.(requestFrom({}, { body: 'now' })),

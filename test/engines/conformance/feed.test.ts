@@ -26,7 +26,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       for (const feed of opened.splice(0)) feed.close() // an open one keeps the process alive
     })
 
-    it('knows its tasks when it is open, and gives each away once', async () => {
+    it('knows its tasks when it is open, and gives each of them once', async () => {
       const { feed } = await withTasks({}, {}, {})
       let calls = 0
       await feed.open(() => calls++)
@@ -38,7 +38,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       assert.deepEqual(feed.take(10), [])
     })
 
-    it('gives the most urgent first, and of those the first to arrive', async () => {
+    it('gives the most urgent tasks first, and equally urgent ones in their order of arrival', async () => {
       const { feed, claims } = await withTasks({}, { priority: 9 }, { priority: 3 }, {}, { priority: 9 })
       await feed.open(() => {})
       const order: unknown[] = []
@@ -46,7 +46,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       assert.deepEqual(order, ['2', '1', '4', '0', '3'])
     })
 
-    it('knows what it gave and will give, if tasks have refs before they are taken', async () => {
+    it('lists what it gave and will give, if tasks have refs before they are taken', async () => {
       const { feed } = await withTasks({}, { priority: 9 }, { priority: 3 }, {})
       await feed.open(() => {})
       const [first = assert.fail()] = feed.take(1)
@@ -59,27 +59,27 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       assert.deepEqual(next, [first, ...feed.take(10)])
     })
 
-    it('hears of a task that this process stored', async () => {
+    it('gives a task that this process has stored, and calls its listener', async () => {
       const { feed, store } = await withTasks()
       let calls = 0
       await feed.open(() => calls++)
       const before = calls
       feed.look({ stored: (await store(1)).path })
-      await until('it calls', () => calls > before)
+      await until('the feed calls its listener', () => calls > before)
       assert.equal(feed.take(10).length, 1)
     })
 
-    it("looks when it is asked to, and is not bothered by another's names", async () => {
+    it('looks when it is asked to, and ignores the paths of other spools', async () => {
       const { feed, store } = await withTasks()
       await feed.open(() => {})
       feed.look({ stored: `/of/somebody/else/${'x'.repeat(250)}` })
       assert.equal(feed.state.ready, 0)
       await store(1)
       feed.look()
-      await until('it is known', () => feed.state.ready === 1)
+      await until('the task is known', () => feed.state.ready === 1)
     })
 
-    it('gives again what is abandoned', async () => {
+    it('gives a ref again that a worker has lost', async () => {
       const { feed, claims } = await withTasks({}, {})
       await feed.open(() => {})
       feed.lose({ refs: feed.take(1) })
@@ -89,7 +89,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       assert.equal(others.length, 1)
     })
 
-    it('lets a task wait that came back because it is not due', async () => {
+    it('lets a task wait that came back as not yet due', async () => {
       const { feed, claims } = await withTasks({ at: Date.now() / 1000 + 1000 })
       await feed.open(() => {})
       for (const ref of feed.take(10)) feed.report({ returned: [await refusalOf(claims, ref)] })
@@ -97,11 +97,11 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       assert.deepEqual(countsOf(feed), { ready: 0, busy: 0, waiting: 1 })
     })
 
-    it('gives no task before its time, of which milliseconds count', async () => {
+    it('gives no task before its time, to the millisecond', async () => {
       const atMs = Math.floor(Date.now() / 1000) * 1000 + 1900
       const { feed, claims } = await withTasks({ at: new Date(atMs) })
       await feed.open(() => {})
-      await until('it is claimed', async () => {
+      await until('the task is claimed', async () => {
         const [ref] = feed.take(1)
         if (ref === undefined) return false
         const claim = await claims.claim(ref)
@@ -111,7 +111,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       assert.ok(Date.now() >= atMs, `${atMs - Date.now()} ms early`)
     })
 
-    it('parks what may not run now, until its reason ends', async () => {
+    it('parks a task that may not run now until its reason ends', async () => {
       const { feed, claims } = await withTasks({}, {})
       await feed.open(() => {})
       const [one = '', two = ''] = feed.take(2)
@@ -122,12 +122,12 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       assert.deepEqual([feed.state.parked.paused, feed.state.parked.alone], [1, 0])
       assert.deepEqual([...feed.take(9), ...feed.take(9, 'alone')], [])
       feed.changed('paused')
-      await until('it is ready', () => feed.state.ready === 1)
+      await until('the task is ready', () => feed.state.ready === 1)
       assert.equal(feed.take(9).length, 1)
       assert.deepEqual(countsOf(feed), { ready: 0, busy: 1, waiting: 1 })
     })
 
-    it('gives what is parked to those who have what it waits for', async () => {
+    it('gives a parked task once to those who ask for its reason, and to anybody once it is lost', async () => {
       const { feed, claims } = await withTasks({}, {})
       await feed.open(() => {})
       const refs = feed.take(1)
@@ -143,7 +143,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       assert.equal(again.length, 2)
     })
 
-    it('brings back all that is parked, however many they are', async () => {
+    it('brings back all parked tasks, however many there are', async () => {
       const COUNT = 1100
       const { feed, claims } = await withTasks(...Array.from({ length: COUNT }, () => ({})))
       await feed.open(() => {})
@@ -163,7 +163,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       assert.deepEqual({ ready, busy }, { ready: 0, busy: COUNT })
     })
 
-    it('is not drained while something waits to run alone, and is while it waits for people', async () => {
+    it('is not drained while a task waits to run alone, but is while tasks wait for people', async () => {
       for (const [reason, isDrained] of [
         ['alone', false],
         ['paused', true],
@@ -173,7 +173,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
         await feed.open(() => {})
         const [ref = ''] = feed.take(1)
         feed.report({ returned: [await claims.release(await claimOf(claims, ref), reason)] })
-        if (isDrained) await until('it is drained', () => feed.state.isDrained)
+        if (isDrained) await until('the feed is drained', () => feed.state.isDrained)
         assert.equal(feed.state.isDrained, isDrained, reason)
       }
     })
@@ -186,7 +186,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       await claims.begin(claim, 'alone')
       feed.report({ returned: [await claims.settle(claim, { kind: 'retry', delayMs: 0 }, 1)] })
       assert.equal(feed.state.isDrained, false)
-      await until('it is given again', () => feed.take(1).length === 1)
+      await until('the task is given again', () => feed.take(1).length === 1)
     })
 
     it('is drained when nothing is due and nothing is with a worker', async () => {
@@ -203,10 +203,10 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       }
       assert.equal(feed.state.isDrained, false)
       feed.report({ done: refs })
-      await until('it is drained', () => feed.state.isDrained)
+      await until('the feed is drained', () => feed.state.isDrained)
     })
 
-    it('says what it knows: how many of which priority, the oldest, what is parked, what comes', async () => {
+    it('reports how many tasks of which priority are due, the oldest, the parked ones, and when the next one is due', async () => {
       const before = Date.now()
       const { feed, claims, store } = await withTasks(
         {},
@@ -229,7 +229,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       const atMs = Math.ceil(Date.now() / 1000) * 1000 + 60_000
       const later = await store(9, { at: new Date(atMs) })
       feed.look({ stored: later.path })
-      await until('it is known', () => feed.state.ready === 6 || feed.stats().nextDueMs === atMs)
+      await until('the task is known', () => feed.state.ready === 6 || feed.stats().nextDueMs === atMs)
       const given = feed.take(10)
       for (const [i, ref] of given.entries()) {
         const claim = await claims.claim(ref)

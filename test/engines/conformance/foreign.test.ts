@@ -8,7 +8,7 @@ import { requestFrom } from '../../helpers/request.js'
 import { until } from '../../helpers/until.js'
 import { ENGINES, FOREIGN, refsOf, type TestSpool } from './engines.js'
 
-/** Runs what is there, as a master and its worker do, until two tasks have run. @returns what else was reported */
+/** Runs tasks as a master and its worker do, until two have run. @returns what else was reported */
 async function runTwo(spool: TestSpool): Promise<string[]> {
   const events = new Emitter()
   const told: string[] = []
@@ -46,12 +46,12 @@ async function listed(store: Awaited<ReturnType<NonNullable<TestSpool['store']>>
 }
 
 for (const [engine, open] of Object.entries(ENGINES))
-  describe(`what strangers leave in a spool of the ${engine} engine`, { concurrency: 4 }, () => {
+  describe(`a foreign entry in a spool of the ${engine} engine`, { concurrency: 4 }, () => {
     for (const what of FOREIGN[engine] ?? [])
-      it(`stops nothing: ${what}`, async () => {
+      it(`stops nothing and can be removed: ${what}`, async () => {
         const spool = open()
         const { foreign: planted = {}, store: openStore = () => assert.fail() } = spool
-        await spool.enqueuer.store(requestFrom({ n: 1 }, { priority: 1 })) // what is fetched with its end is foreign
+        await spool.enqueuer.store(requestFrom({ n: 1 }, { priority: 1 })) // the next one, fetched when this one ends, is foreign
         await spool.enqueuer.store(requestFrom({ n: 2 }, { priority: 9 }))
         await planted[what]?.()
         for (const task of await listed(await openStore())) assert.ok(TASK_STATES.includes(task.state))

@@ -20,7 +20,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
   const leaseOf = ({ notice }: Claim) => notice?.lease ?? ''
 
   describe(`leases of the ${engine} engine`, () => {
-    it('are announced with the claim if its feed can renew them, and only then', async () => {
+    it('are announced with the claim if the feed can renew them, and only then', async () => {
       const { spool, ref, feed, one } = await withTask()
       const claim = await claimOf(one, ref)
       assert.equal(claim.notice?.lease !== undefined, spool.isLeasing)
@@ -30,7 +30,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       await one.release(claim)
     })
 
-    it('that are not renewed lose the claim to another worker, which alone settles it', async () => {
+    it('lose the claim, if they are not renewed, to another worker, which alone settles it', async () => {
       const { spool, ref, feed, one, two } = await withTask()
       await feed.open(() => {})
       const claim = await beginOf(one, ref)
@@ -55,7 +55,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       feed.close()
     })
 
-    it('that are renewed keep the claim, also when the feed is closed, and until they are no longer', async () => {
+    it('keep the claim as long as they are renewed, even if the feed is closed', async () => {
       const { spool, ref, feed, one, two } = await withTask()
       const lease = leaseOf(await beginOf(one, ref))
       await feed.open(() => {})
@@ -67,13 +67,13 @@ for (const [engine, open] of Object.entries(ENGINES)) {
         assert.equal((await refusalOf(two, ref)).kind, 'locked')
       }
       if (!spool.isLeasing) return void (await spool.died(one, ref))
-      const other = spool.feed() // whose master is alive
+      const other = spool.feed() // of a master that is alive
       await other.open(() => {})
-      await until('it has expired', async () => !('kind' in (await two.claim(ref))))
+      await until('the lease has expired', async () => !('kind' in (await two.claim(ref))))
       other.close()
     })
 
-    it('are over with their claim: a late renewal does not take it back', async () => {
+    it('end with their claim: a late renewal does not take it back', async () => {
       const { ref, feed, one, two } = await withTask()
       const claim = await claimOf(one, ref)
       await one.release(claim)

@@ -37,7 +37,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
   }
 
   describe(`named tasks in the ${engine} engine`, () => {
-    it('are asked for by their packets, and keep what the handlers say of them', async () => {
+    it('are claimed with the terms that the handlers give for their packet', async () => {
       const { ref, worker } = await withTask(vars =>
         lastValue(vars, 'task') === 'mail' ? terms({ maxAttempts: 3 }) : undefined,
       )
@@ -47,7 +47,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       await worker.release(claim)
     })
 
-    it('are buried after their own number of runs, not that of the options', async () => {
+    it('are buried after their own maxAttempts, not that of the options', async () => {
       const { ref, worker } = await withTask(() => terms({ maxAttempts: 2 }))
       const first = await worker.settle(await beginOf(worker, ref), { kind: 'error', detail: 'one' }, 1)
       assert.equal(first.kind, 'error')
@@ -56,13 +56,13 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       assert.match(last.detail ?? '', /it failed 2 times, as often as it may \(maxRetries of mail\)/)
     })
 
-    it('run for ever without a limit, whatever the options say', async () => {
+    it('run more often than the options allow if their terms have no limit', async () => {
       const { ref, worker } = await withTask(() => terms({ maxAttempts: 0 }))
       for (let i = 0; i < 9; i++)
         assert.equal((await worker.settle(await beginOf(worker, ref), { kind: 'retry' }, 1)).kind, 'retry')
     })
 
-    it('wait as they say; a run that asks for a time, or another policy, has the last word', async () => {
+    it('wait as long as their terms say, unless a run asks for another delay', async () => {
       const { ref, worker } = await withTask(() =>
         terms({ maxAttempts: 0, backoff: 'fixed', delayMs: 3_600_000 }),
       )
@@ -73,7 +73,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       assert.ok((retry.atMs ?? 0) >= now + 3_600_000, `${retry.atMs}`)
     })
 
-    it('are delivered at most once if they say so, and their packet has the last word', async () => {
+    it('are delivered at most once if their terms say so, unless their packet says otherwise', async () => {
       const once = () => terms({ maxAttempts: 1 }, 'at-most-once')
       const { ref, worker } = await withTask(once)
       const claim = await beginOf(worker, ref)
@@ -83,7 +83,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       assert.equal((await claimOf(other.worker, other.ref)).isOnce, false)
     })
 
-    it('of an unknown name are parked untouched, and run where the name is known', async () => {
+    it('are parked untouched where their name is unknown, and run where it is known', async () => {
       const { spool, ref, worker } = await withTask(() => 'unknown-name', undefined, { frequencyMs: 1 })
       const { kind, reason, detail } = await refusalOf(worker, ref)
       assert.deepEqual([kind, reason, detail], ['parked', 'unknown-name', 'mail'])
@@ -91,7 +91,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       assert.equal((await claimOnceDue(other, ref)).attempt, 1)
     })
 
-    it('that every handler ignores are parked, and a dictionary is offered again', async () => {
+    it('are parked if every handler ignores them, while a dictionary is offered again', async () => {
       for (const [packet, kind] of [
         [{ task: 'mail', args: '[]' }, 'parked'],
         [{ task: 'mail', kwargs: '{}' }, 'parked'],

@@ -11,7 +11,7 @@ import { requestFrom } from '../../helpers/request.js'
 import { until } from '../../helpers/until.js'
 import { beginOf, claimOf, ENGINES, type TestSpool } from './engines.js'
 
-/** Tasks of the names `few`, `others` … have this many slots each; `free` has none. */
+/** Returns the terms of tasks: `count` slots for each name, and no limit for `free`. */
 const termsOf =
   (count: number) =>
   (vars: Vars): TermsOrPark => {
@@ -38,7 +38,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
   }
   const claimsOf = (spool: TestSpool, count: number) => spool.claims({ termsOf: termsOf(count) })
 
-  /** Without a slot an engine refuses a claim, or its begin. */
+  /** Returns the report of a task that has no free slot: an engine refuses its claim, or its begin. */
   async function refusedBegin(claims: WorkerClaims, ref: Ref): Promise<Report> {
     const claim = await claims.claim(ref)
     const report = 'kind' in claim ? claim : await claims.begin(claim, 'alone')
@@ -46,14 +46,15 @@ for (const [engine, open] of Object.entries(ENGINES)) {
   }
 
   const taken = (feed: Source) =>
-    until('one is ready', () => {
+    until('a task is ready', () => {
       const refs = feed.take(9)
       return refs.length === 0 ? undefined : refs
     })
-  const parked = (feed: Source, count: number) => until('they wait', () => feed.state.parked.slot === count)
+  const parked = (feed: Source, count: number) =>
+    until('that many tasks wait for a slot', () => feed.state.parked.slot === count)
 
   describe(`slots in the ${engine} engine`, () => {
-    it('are taken at the begin of a run and given back at its end, over all workers', async () => {
+    it('are taken when a run begins and given back when it ends, across all workers', async () => {
       const { spool, refs, claims } = await withTasks(['few', 'few', 'few', 'others', 'free'], 2)
       const [one = '', two = '', three = '', other = '', free = ''] = refs
       const another = await claimsOf(spool, 2)
@@ -76,7 +77,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       assert.equal((await beginOf(another, again)).attempt, 1, 'what was parked was counted')
     })
 
-    it('stay with a worker if it says that another task follows, and are free if none does', async t => {
+    it('stay with a worker that says that another task follows, and are free once it drops them', async t => {
       const { spool, refs, claims } = await withTasks(['few', 'few', 'few'])
       if (claims.slots === undefined) return t.skip('only where a slot costs a lock')
       const another = await claimsOf(spool, 1)
@@ -94,7 +95,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       await beginOf(another, three)
     })
 
-    it('are given back whatever the outcome, and by a run that was handed back', async () => {
+    it('are given back whatever the outcome, even if the run was handed back before its handler was called', async () => {
       const { spool, refs, claims } = await withTasks(['few', 'few'])
       const [one = '', two = ''] = refs
       await claims.settle(await beginOf(claims, one), UNBEGUN, 1)
@@ -111,7 +112,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       await beginOf(claims, two)
     })
 
-    it('are as many as each worker knows: two versions of a module never run more than the larger number', async () => {
+    it('are as many as each worker knows: two versions of a module together never have more than the larger number', async () => {
       const { spool, refs, claims } = await withTasks(['few', 'few', 'few', 'few'], 1)
       const [one = '', two = '', three = '', four = ''] = refs
       const newer = await claimsOf(spool, 3)
@@ -122,7 +123,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       assert.equal((await refusedBegin(claims, spool.slotTicket?.('few') ?? four)).slots?.count, 1)
     })
 
-    it('make those ready that wait for them, in order, one for each that is given back', async () => {
+    it('make one waiting task ready for each slot that is given back, in order', async () => {
       const { feed, refs, claims } = await withTasks(['few', 'few', 'few', 'few'])
       const running = await beginOf(claims, refs[0] ?? '')
       for (const ref of [3, 1, 2].map(i => refs[i] ?? ''))
@@ -141,20 +142,20 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       }
       await parked(feed, 0)
       feed.report({ returned: [await claims.settle(ending, OK, 1)] })
-      await until('it is drained', () => feed.state.isDrained)
+      await until('the feed is drained', () => feed.state.isDrained)
     })
 
-    it('that workers of another master gave back are seen', async () => {
+    it('are seen when workers of another master give them back', async () => {
       const { spool, feed, refs, claims } = await withTasks(['few', 'few', 'few'], 2)
       const others = await claimsOf(spool, 2)
       const running = [await beginOf(others, refs[0] ?? ''), await beginOf(others, refs[1] ?? '')]
       feed.report({ returned: [await refusedBegin(claims, refs[2] ?? '')] })
       assert.deepEqual(feed.take(9), [])
       for (const claim of running) await others.settle(claim, OK, 1)
-      await until('it is ready', () => feed.take(9).length === 1)
+      await until('the task is ready', () => feed.take(9).length === 1)
     })
 
-    it('keep those waiting that somebody paused, and let the next one try', async () => {
+    it('go to the next waiting task if the first one turns out to be paused', async () => {
       const { feed, refs, claims } = await withTasks(['few', 'few', 'few'])
       const running = await beginOf(claims, refs[0] ?? '')
       for (const ref of refs.slice(1)) feed.report({ returned: [await refusedBegin(claims, ref)] })

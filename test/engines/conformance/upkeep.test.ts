@@ -37,7 +37,7 @@ for (const [engine, open] of Object.entries(ENGINES))
       assert.equal((await upkeep.sweep({ graceMs: 0, idTtlMs: HOUR_MS })).forgotten, 0)
       assert.equal((await upkeep.sweep({ graceMs: 0, idTtlMs: 0 })).forgotten, 0, '0: never')
       assert.equal((await store()).isDuplicate, true)
-      await until('it is old enough', async () => {
+      await until('the id is old enough', async () => {
         const { forgotten } = await upkeep.sweep({ graceMs: 0, idTtlMs: 1 })
         return forgotten === 1
       })
@@ -67,7 +67,7 @@ for (const [engine, open] of Object.entries(ENGINES))
       assert.equal((await refsOf(spool)).length, 4)
     })
 
-    it('removes dead letters beyond their number, and those that are too old', async () => {
+    it('removes dead letters beyond the maximum number, and those that are too old', async () => {
       const spool = open()
       await bury(spool, 3)
       const upkeep = spool.upkeep()
@@ -81,13 +81,13 @@ for (const [engine, open] of Object.entries(ENGINES))
       assert.equal(await purge(null, 2), 1)
       assert.equal(await purge(null, 2), 0)
       let removed = 0
-      await until('they are old enough', async () => {
+      await until('the dead letters are old enough', async () => {
         removed += await purge(1, null)
         return removed === 2
       })
     })
 
-    it('forgets no failed runs of tasks that are there', async () => {
+    it('forgets no failed runs of tasks that are still there', async () => {
       const spool = open()
       await spool.enqueuer.store(requestFrom({}))
       const claims = await spool.claims()
@@ -97,7 +97,7 @@ for (const [engine, open] of Object.entries(ENGINES))
       assert.equal((await claimOf(claims, ref)).attempt, 2)
     })
 
-    it('gives a lease to one at a time, by its name', async () => {
+    it('gives the lease of a name to one holder at a time', async () => {
       const spool = open()
       const [one, two] = [spool.upkeep(), spool.upkeep()]
       const lease = await one.takeLease('schedules', LISTENER)
@@ -112,7 +112,7 @@ for (const [engine, open] of Object.entries(ENGINES))
       await Promise.all([next.release(), other.release()])
     })
 
-    it('remembers periodic tasks, and of those that replace one version of an entry lets one do it', async () => {
+    it('remembers periodic tasks, and lets only one of several callers replace the same version of an entry', async () => {
       const { periodic } = open().upkeep()
       const entry = { name: 'naïve / 1', when: { everyMs: 1000 }, sinceMs: 1, nextMs: 1001 }
       const now = async () => (await periodic.read()).get(periodic.keyOf(entry.name))
@@ -151,7 +151,7 @@ for (const [engine, open] of Object.entries(ENGINES))
       assert.equal(await periodic.fateOf(name), 'gone')
     })
 
-    it('remembers which schedules are paused, and since when, for all', async () => {
+    it('remembers which schedules are paused and since when, for all who ask', async () => {
       const spool = open()
       const pauses = spool.upkeep().schedulePauses
       const [one, two] = ['1', '2'].map(digit => digit.repeat(64)) as [string, string]

@@ -12,7 +12,7 @@ import { beginOf, claimOnceDue, ENGINES, refsOf, refusalOf, type TestSpool } fro
 
 const EVERY_RUN = { policy: { ...POLICY, delayMs: 0 }, frequencyMs: 1 }
 
-/** Lets a run come to its end. @returns what the next claim is to be told */
+/** Brings a run to its end. @returns what the next claim is to be told */
 type Run = (spool: TestSpool, ref: Ref) => Promise<LastRun | undefined>
 
 function ended(outcome: Outcome): Run {
@@ -31,7 +31,7 @@ function died(company: Company, lastRun?: LastRun): Run {
   }
 }
 
-/** How the runs come about that docs/failures.md speaks of. */
+/** Brings about each kind of run that docs/failures.md speaks of. */
 const RUNS: Readonly<Record<string, Run>> = {
   'ended with `SPOOL_OK`': ended(OK),
   'was ignored by every handler': ended(IGNORE),
@@ -50,7 +50,7 @@ const RUNS: Readonly<Record<string, Run>> = {
   }),
 }
 
-/** What the languages are told of it by the next claim: how it died. */
+/** The cause of death that the next claim tells the languages, per delivery; absent: none. */
 const DEATHS: Readonly<Record<string, { readonly atLeast?: string; readonly atMost?: string }>> = {
   'threw, or answered something else': {},
   'was interrupted by a stop': {},
@@ -66,7 +66,7 @@ const table = [
   ),
 ].map(([, run = '', atLeast = '', atMost = '']) => ({ run, atLeast, atMost }))
 
-/** Takes the place of the words of the table: what the next claim finds, and what was buried. */
+/** Returns what the next claim finds, or why the task was buried, in the words of the table. */
 async function found(spool: TestSpool, ref: Ref, lastRun: LastRun | undefined): Promise<string> {
   const claims = await spool.claims(EVERY_RUN)
   const first = await claims.claim(ref, lastRun)
@@ -86,13 +86,13 @@ async function found(spool: TestSpool, ref: Ref, lastRun: LastRun | undefined): 
 }
 
 describe('the table in docs/failures.md', () => {
-  it('speaks of each run', () => {
+  it('has a row for each kind of run', () => {
     assert.deepEqual(table.map(({ run }) => run).sort(), Object.keys(RUNS).sort())
   })
 })
 
 for (const [engine, open] of Object.entries(ENGINES))
-  describe(`what a run leads to in the ${engine} engine`, () => {
+  describe(`a run in the ${engine} engine`, () => {
     for (const { run, ...columns } of table)
       for (const [column, delivery] of [
         ['atLeast', 'at-least-once'],
@@ -108,7 +108,7 @@ for (const [engine, open] of Object.entries(ENGINES))
 
     for (const [run, death] of Object.entries(DEATHS))
       for (const delivery of ['at-least-once', 'at-most-once'] as const)
-        it(`that ${run}, ${delivery}, is told once if it is a death that counts, as it was recorded`, async () => {
+        it(`that ${run}, ${delivery}, is told once, as it was recorded, if it is a death that counts`, async () => {
           const spool = open()
           await spool.enqueuer.store(requestFrom({ spooler_delivery: delivery, body: 'its body' }))
           const [ref = ''] = await refsOf(spool)
@@ -128,7 +128,7 @@ for (const [engine, open] of Object.entries(ENGINES))
           assert.deepEqual(told, expected === undefined ? [] : [[expected, again, 1, 'its body']])
         })
 
-    it('that ran beside others when its process died uses up none of three', async () => {
+    it('that ran beside others when its process died uses up none of its three attempts', async () => {
       const spool = open()
       const settings = { ...EVERY_RUN, policy: { ...EVERY_RUN.policy, maxAttempts: 3 } }
       await spool.enqueuer.store(requestFrom({ n: '1' }))

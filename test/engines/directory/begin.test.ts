@@ -20,7 +20,7 @@ describe('a claim that does not begin', () => {
     ['of a task that never ran', () => {}],
     ['of a task that failed before', RETRY],
   ] as const)
-    it(`${what}, writes nothing, neither when it is made nor when it is released`, async () => {
+    it(`${what}, writes nothing when it is made or released`, async () => {
       const spool = spoolDirectory()
       const path = drop(spool, NAME, packet({ a: 'b' }), LONG_AGO)
       const engine = await openEngine(spool)
@@ -48,7 +48,7 @@ describe('a claim that does not begin', () => {
       assert.deepEqual(leftIn(spool), [])
     })
 
-  it('counts for nothing when its process dies, also of a task that is delivered at most once', async () => {
+  it('counts for nothing when its process dies, even for a task that is delivered at most once', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME, packet({ spooler_delivery: 'at-most-once' }), LONG_AGO)
     assert.equal(claimOf(await openEngine(spool), NAME).isOnce, true)
@@ -56,7 +56,7 @@ describe('a claim that does not begin', () => {
     assert.equal(claimOf(await openEngine(spool), NAME).attempt, 1)
   })
 
-  it('though others read the file all the time', async () => {
+  it('counts for nothing, unlike a crash, even if others read the file all the time', async () => {
     const spool = spoolDirectory()
     const path = drop(spool, NAME, packet({ a: 'b' }), LONG_AGO)
     for (let n = 1; n <= 5; n++) {
@@ -73,7 +73,7 @@ describe('a claim that does not begin', () => {
 })
 
 describe('a look at a task that is not due', () => {
-  it('is no start: its first crash counts once, however young the file was', async () => {
+  it('is no start: a later crash counts once, however new the file is', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME, packet({ at: String(Date.now() / 1000 + 0.3) }))
     assert.equal(refusalOf(await openEngine(spool), NAME).kind, 'later')
@@ -85,7 +85,7 @@ describe('a look at a task that is not due', () => {
 })
 
 describe('a run that began beside others', () => {
-  it('counts for no task when its process dies; the next one is alone, and counts', async () => {
+  it('counts for no task when its process dies; the next run is alone, and counts', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
     beginOf(await openEngine(spool), NAME, 'beside')
@@ -107,7 +107,7 @@ describe('a run that began beside others', () => {
     )
   })
 
-  it('leaves no suspicion where it was recalled before the handler was called', async () => {
+  it('leaves no mark if it was withdrawn before the handler was called', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME, packet({ a: 'b' }), LONG_AGO)
     const engine = await openEngine(spool)
@@ -116,7 +116,7 @@ describe('a run that began beside others', () => {
     assert.equal(claimOf(engine, NAME).mustBeAlone, false)
   })
 
-  it('is marked as at most once all the same', async () => {
+  it('is marked as at most once, not as beside others, if its task is delivered at most once', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME, packet({ spooler_delivery: 'at-most-once' }))
     beginOf(await openEngine(spool), NAME, 'beside')
@@ -125,7 +125,7 @@ describe('a run that began beside others', () => {
 })
 
 describe('a run whose mark cannot be written', () => {
-  it('does not begin, is reported, and the task is as it was', async () => {
+  it('does not begin, is reported, and leaves the task as it was', async () => {
     const spool = spoolDirectory()
     const path = drop(spool, NAME, packet({ a: 'b' }), LONG_AGO)
     const engine = await openEngine(spool)
@@ -143,7 +143,7 @@ describe('a run whose mark cannot be written', () => {
 })
 
 describe('a failed run that cannot be counted', () => {
-  it('keeps its mark and waits; it runs only when it is counted, once', async () => {
+  it('keeps its mark, and its task runs again only once the run has been counted', async () => {
     const spool = spoolDirectory()
     const path = drop(spool, NAME)
     const engine = await openEngine(spool)

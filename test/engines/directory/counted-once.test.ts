@@ -22,20 +22,20 @@ const stateOf = (spool: string) => readFileSync(join(spool, NAME))[3] ?? 0
 let unhook = () => {}
 afterEach(() => unhook())
 
-/** From now on this call fails, as all that follows it would not happen in a process that died before it. */
+/** Makes this call fail from now on, as if the process had died before it. */
 function dieBefore(call: FsCall): void {
   unhook = hookFs([call], (name, [path, bytes], proceed) => {
-    if (name === 'writeSync' && Buffer.isBuffer(bytes) && bytes.length > 1) return proceed() // no state byte
+    if (name === 'writeSync' && Buffer.isBuffer(bytes) && bytes.length > 1) return proceed() // not the state byte
     throw errnoError('EIO', name, path)
   })
 }
 
-describe('a run that failed, and whose runner dies while it is settled', () => {
+describe('a failed run whose worker dies while it is settled', () => {
   for (const [what, vars] of [
     ['at least once', {}],
     ['at most once', ONCE],
   ] as const)
-    it(`between record and state byte, ${what}: it counts once, and waits as it was asked`, async () => {
+    it(`between record and state byte, ${what}: the run counts once, and the task waits as asked`, async () => {
       const spool = spoolDirectory()
       const path = drop(spool, NAME, packet(vars))
       const policy = { ...POLICY, maxAttempts: 2 }
@@ -54,7 +54,7 @@ describe('a run that failed, and whose runner dies while it is settled', () => {
       assert.deepEqual([attempts, crashes], [1, 0])
     })
 
-  it('between state byte and mtime: it does not run too early', async () => {
+  it('between state byte and mtime: the task does not run too early', async () => {
     const spool = spoolDirectory()
     const path = drop(spool, NAME)
     const engine = await openEngine(spool)
@@ -74,7 +74,7 @@ describe('a run that failed, and whose runner dies while it is settled', () => {
     assert.equal(claimOf(engine, NAME).attempt, 2)
   })
 
-  it('of which a crash is counted, at any of the steps: it counts once', async () => {
+  it('at any step of counting a crash: the crash counts once', async () => {
     for (const call of ['writeSync', 'futimesSync'] as const) {
       const spool = spoolDirectory()
       drop(spool, NAME)
@@ -94,8 +94,8 @@ describe('a run that failed, and whose runner dies while it is settled', () => {
   })
 })
 
-describe('a record of an older file of the same name', () => {
-  it('says nothing of a file whose mark does not announce it', async () => {
+describe('the record of an older file of the same name', () => {
+  it('is ignored if the state byte of the new file announces no record', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
     const engine = await openEngine(spool)
@@ -111,8 +111,8 @@ describe('a record of an older file of the same name', () => {
   })
 })
 
-describe('where times are coarse', () => {
-  /** Every mtime is a whole second, as on ext4 with small inodes. */
+describe('a run where file times are whole seconds', () => {
+  /** Makes every mtime a whole second, as on ext4 with small inodes. */
   const coarse = () => {
     unhook = hookFs(['fstatSync'], (_name, _args, proceed) => {
       const stats = proceed() as { mtimeMs: number; ctimeMs: number } | bigint
@@ -125,7 +125,7 @@ describe('where times are coarse', () => {
     ['at least once', {}, 'crash'],
     ['at most once', ONCE, 'set-aside'],
   ] as const)
-    it(`no run is taken for the one before it, which was counted (${what})`, async () => {
+    it(`is not mistaken for the run before it, which was counted (${what})`, async () => {
       const spool = spoolDirectory()
       const policy = { ...POLICY, backoff: 'none' as const }
       coarse()

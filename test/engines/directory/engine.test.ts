@@ -49,13 +49,13 @@ const crash = (spool: string) => crashRef(spool, NAME)
 const stateOf = (spool: string, ref = NAME) => readFileSync(join(spool, ref))[3]
 const textOf = (claim: Claim) => ({ ...toDictionary(claim.vars) })
 
-/** A new engine on the same directory: what another process, or the next daemon, would see. */
+/** Opens a new engine on the same directory, which sees what another process or the next daemon would see. */
 async function afterCrash(spool: string, settings: EngineSettings = {}) {
   return openEngine(spool, settings)
 }
 
 describe('a claim', () => {
-  it('brings the packet and the body; its beginning is marked in the file', async () => {
+  it('brings the packet and the body, and its run is marked in the file when it begins', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME, packet({ foo: 'bar', at: '5' }, 'BODY'))
     const engine = await openEngine(spool)
@@ -75,7 +75,7 @@ describe('a claim', () => {
     assert.deepEqual(leftIn(spool), [])
   })
 
-  it('excludes others, also other descriptors of the same process', async () => {
+  it('excludes others, even other descriptors of the same process', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
     const [one, two] = [await openEngine(spool), await openEngine(spool)]
@@ -99,7 +99,7 @@ describe('a claim', () => {
     engine.settle(claim, OK, 0)
   })
 
-  it('gives no body once the run has ended: its descriptor may be another file by then', async () => {
+  it('gives no body once the run has ended, because its descriptor may be another file by then', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME, packet({ a: 'b' }, Buffer.alloc(2 * 1024 * 1024)))
     const engine = await openEngine(spool)
@@ -108,7 +108,7 @@ describe('a claim', () => {
     assert.throws(() => claim.readBody(), { code: 'CLAIM_LOST' })
   })
 
-  it('of a hard link is a claim of its file', async () => {
+  it('of a hard link claims the file under all its names, and removes that link only', async () => {
     const spool = spoolDirectory()
     linkSync(drop(spool, NAME), join(spool, 'uwsgi_spoolfile_on_y'))
     const engine = await openEngine(spool)
@@ -130,7 +130,7 @@ describe('a claim', () => {
   })
 })
 
-describe('what is not claimed, and left exactly as it is', () => {
+describe('a refused claim', () => {
   const table: Array<
     [what: string, kind: string, make: (spool: string, path: string) => void, detail?: RegExp]
   > = [
@@ -172,7 +172,7 @@ describe('what is not claimed, and left exactly as it is', () => {
     ['a directory', 'gone', (_, path) => mkdirSync(path)],
   ]
   for (const [what, kind, make, detail] of table)
-    it(`${what}: ${kind}`, async () => {
+    it(`leaves everything as it is, and reports ${what} as ${kind}`, async () => {
       const spool = spoolDirectory()
       make(spool, join(spool, NAME))
       const before = leftIn(spool).map(name => [
@@ -191,7 +191,7 @@ describe('what is not claimed, and left exactly as it is', () => {
       )
     })
 
-  it('says when it is due: the later of mtime and at, an at that is no number not counted', async () => {
+  it('reports the later of mtime and `at` as the due time, and ignores an `at` that is no valid time', async () => {
     const spool = spoolDirectory()
     const engine = await openEngine(spool)
     const dueOf = (at: string, mtime: number) => {
@@ -206,7 +206,7 @@ describe('what is not claimed, and left exactly as it is', () => {
     }
   })
 
-  it('an unwritable file, as a user who may not write it', { skip: skipUnless('root') }, () => {
+  it('reports a file as unreadable if its user may not write the file', { skip: skipUnless('root') }, () => {
     const spool = spoolDirectory()
     chmodSync(drop(spool, NAME), 0o444)
     chmodSync(join(spool, '..'), 0o755)
@@ -226,7 +226,7 @@ describe('what is not claimed, and left exactly as it is', () => {
 })
 
 describe('a file that leaves its place between open and lock', () => {
-  /** What a slow worker finds that had opened the file before another one was through with it. */
+  /** Claims as a slow worker that opened the file before another one was done with it; `act` is what the other one does. */
   async function claimAfter(spool: string, act: (path: string, fd: number) => void, isRemote = false) {
     const path = join(spool, NAME)
     const { claimFile } = await import('#src/engines/spool/claims/claim.js')
@@ -259,14 +259,14 @@ describe('a file that leaves its place between open and lock', () => {
     },
   }
   for (const [what, act] of Object.entries(OTHERS))
-    it(`that ${what}, is gone`, async () => {
+    it(`is reported as gone when it ${what}`, async () => {
       const spool = spoolDirectory()
       drop(spool, NAME, undefined, LONG_AGO)
       assert.deepEqual(await claimAfter(spool, act), { kind: 'gone' })
     })
 
   for (const [what, act] of Object.entries(OTHERS))
-    it(`that ${what}, is gone where the kernel knows it only as it was, as over NFS`, async t => {
+    it(`is reported as gone when it ${what}, even if the kernel knows only how it was before, as over NFS`, async t => {
       const spool = spoolDirectory()
       drop(spool, NAME, undefined, LONG_AGO)
       const calls = systemCalls()
@@ -284,7 +284,7 @@ describe('a file that leaves its place between open and lock', () => {
       assert.deepEqual(await claim, { kind: 'gone' })
     })
 
-  it('is gone also when it has had another link for long', async () => {
+  it('is reported as gone even if it has had other links for a long time', async () => {
     const spool = spoolDirectory()
     const path = drop(spool, NAME, undefined, LONG_AGO)
     linkSync(path, join(spool, '.backup'))
@@ -300,7 +300,7 @@ describe('a file that leaves its place between open and lock', () => {
     }
   })
 
-  it('is gone also where times are whole seconds', async () => {
+  it('is reported as gone even where file times are whole seconds', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME, undefined, LONG_AGO)
     const unhook = hookFs(['fstatSync'], (_name, _args, proceed) => {
@@ -318,7 +318,7 @@ describe('a file that leaves its place between open and lock', () => {
 })
 
 describe('settling', () => {
-  it('SPOOL_RETRY keeps the file, with its next run as mtime for every reader, and a record', async () => {
+  it('SPOOL_RETRY keeps the file, with the time of its next run as mtime, and a record', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
     const engine = await openEngine(spool)
@@ -334,7 +334,7 @@ describe('settling', () => {
     assert.equal(again.attempt, 2)
   })
 
-  it('an error keeps it too, and the record keeps the stack', async () => {
+  it('an error keeps the file, too, and the record keeps the stack', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
     const engine = await openEngine(spool)
@@ -368,7 +368,7 @@ describe('settling', () => {
       assert.equal(statSync(path).mtimeMs, LONG_AGO * 1000)
     })
 
-  it('a file that somebody removed by hand while it ran is settled', async () => {
+  it('SPOOL_OK is reported even if somebody removed the file by hand during its run', async () => {
     const spool = spoolDirectory()
     const path = drop(spool, NAME)
     const engine = await openEngine(spool)
@@ -377,7 +377,7 @@ describe('settling', () => {
     assert.equal(engine.settle(claim, OK, 0).kind, 'ok')
   })
 
-  it('what ran to OK but cannot be removed never runs again, and is removed when that works', {
+  it('a task that ran to SPOOL_OK but cannot be removed does not run again, and is removed once that works', {
     skip: skipUnless('root'),
   }, async () => {
     const spool = spoolDirectory()
@@ -402,7 +402,7 @@ describe('a run that began and never ended', () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
     const crashing = await openEngine(spool)
-    beginOf(crashing) // and its process dies: the lock falls
+    beginOf(crashing) // its process dies, so the lock falls
     crash(spool)
     const second = beginOf(await afterCrash(spool))
     assert.equal(second.attempt, 2)
@@ -414,7 +414,7 @@ describe('a run that began and never ended', () => {
     assert.ok((refusal.atMs ?? 0) >= before + 1000 && (refusal.atMs ?? 0) <= Date.now() + 1000)
   })
 
-  it('is no crash of a task that is known for blameless', async () => {
+  it('is no crash if the master says that the run was blameless', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
     beginOf(await openEngine(spool))
@@ -449,7 +449,7 @@ describe('the probe', () => {
     assert.deepEqual(leftIn(join(spool, '.spoold')), [])
   })
 
-  it('writes nothing where the kind of the file system says it all', async () => {
+  it('writes nothing if the type of the file system is known', async () => {
     const spool = spoolDirectory()
     const calls: string[] = []
     const unhook = hookFs(CHANGING_CALLS, (name, _args, proceed) => {
@@ -462,7 +462,7 @@ describe('the probe', () => {
     assert.ok(!existsSync(join(spool, '.spoold')))
   })
 
-  it('elsewhere tries with two descriptors of a file; that it cannot be made is no reason for leases', {
+  it('tests locks with a file if the type is unknown, and does not choose leases if that file cannot be made', {
     skip: skipUnless('root', 'mount'),
   }, async () => {
     const spool = smallDisk('', 'ramfs')
@@ -477,8 +477,8 @@ describe('the probe', () => {
   })
 })
 
-describe('a file that changes while it is claimed', () => {
-  it('cut while it runs: the body is refused, not made up', async () => {
+describe('a claimed file', () => {
+  it('whose body is cut during the run has that body refused, not made up', async () => {
     const spool = spoolDirectory()
     const path = drop(spool, NAME, packet({ a: 'b' }, Buffer.alloc(2 * 1024 * 1024)))
     const engine = await openEngine(spool)
@@ -488,7 +488,7 @@ describe('a file that changes while it is claimed', () => {
     engine.settle(claim, RETRY, 0)
   })
 
-  it('appended to while it runs: the body is what it was', async () => {
+  it('that is appended to during the run keeps its body as it was', async () => {
     const spool = spoolDirectory()
     const path = drop(spool, NAME, packet({ a: 'b' }, 'body'))
     const engine = await openEngine(spool)
@@ -502,7 +502,7 @@ describe('a file that changes while it is claimed', () => {
     engine.settle(claim, OK, 0)
   })
 
-  it('descriptors are closed on exec: a grandchild must not hold the lock for ever', async () => {
+  it('has a descriptor that is closed on exec, so that no grandchild holds the lock for ever', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
     const claim = beginOf(await openEngine(spool))

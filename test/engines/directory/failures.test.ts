@@ -33,14 +33,14 @@ const recordOf = (spool: string) =>
 const stateOf = (spool: string) => readFileSync(join(spool, NAME))[3] ?? 0
 const touch = (spool: string) => utimesSync(join(spool, NAME), LONG_AGO, LONG_AGO)
 
-/** Runs the task, and lets it be due at once again. */
+/** Runs the task, and makes it due again at once. */
 function runTo(engine: Claims, spool: string, outcome: ReturnType<typeof toOutcome>) {
   const report = engine.settle(beginOf(engine, NAME), outcome, 0)
   if (existsSync(join(spool, NAME))) touch(spool)
   return report
 }
 
-/** Past the wait that a crash brings when it is found. */
+/** Begins the task without the wait that follows when a crash is found. */
 function beginAtOnce(engine: Claims, spool: string) {
   const first = engine.claim(NAME)
   if ('kind' in first) touch(spool)
@@ -49,7 +49,7 @@ function beginAtOnce(engine: Claims, spool: string) {
 }
 
 describe('a task that fails', () => {
-  it('is buried after spooler-max-attempts, as it was, with its story', async () => {
+  it('is buried unchanged after spooler-max-attempts, with its reason, counts and last error', async () => {
     const spool = spoolDirectory()
     const path = drop(spool, NAME, packet({ to: 'joe' }, 'a body'))
     const bytes = readFileSync(path, 'hex')
@@ -70,7 +70,7 @@ describe('a task that fails', () => {
     assert.deepEqual(leftIn(join(spool, '.spoold/records')), [])
   })
 
-  it('has a record with every failure that led there, the last ten of them', async () => {
+  it('has a record with the last ten of its failures', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
     const engine = await openEngine(spool)
@@ -80,7 +80,7 @@ describe('a task that fails', () => {
     assert.deepEqual([history[0].kind, history[0].error], ['retry', 'number 3'])
   })
 
-  it('runs again when its handler says, to the millisecond, and says so in its mtime', async () => {
+  it('runs again when its handler says, to the millisecond, and has that time as mtime', async () => {
     const spool = spoolDirectory()
     const path = drop(spool, NAME)
     const engine = await openEngine(spool)
@@ -90,11 +90,11 @@ describe('a task that fails', () => {
     assert.equal(Math.floor(statSync(path).mtimeMs / 1000), Math.floor((report.atMs ?? 0) / 1000))
     touch(spool)
     const soon = engine.settle(beginOf(engine, NAME), toOutcome({ retry: '900ms', reason: 'soon' }), 0)
-    await until('it is due', () => !('kind' in engine.claim(NAME)))
+    await until('the task is due', () => !('kind' in engine.claim(NAME)))
     assert.ok(Date.now() >= (soon.atMs ?? Number.POSITIVE_INFINITY))
   })
 
-  it('follows rules of its own from the answer that brought them on', async () => {
+  it('follows the retry rules of an answer from that answer on', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
     const engine = await openEngine(spool)
@@ -116,7 +116,7 @@ describe('a task that fails', () => {
     }
   })
 
-  it('waits not at all without backoff', async () => {
+  it('does not wait without backoff', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
     const engine = await openEngine(spool, { policy: { ...POLICY, backoff: 'none' } })
@@ -124,7 +124,7 @@ describe('a task that fails', () => {
     assert.equal(beginOf(engine, NAME).attempt, 2)
   })
 
-  it('is run earlier by `touch`', async () => {
+  it('runs earlier after `touch`', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
     const engine = await openEngine(spool)
@@ -141,7 +141,7 @@ describe('a handler that gives a task up', () => {
     ['answers { bury: true }', toOutcome({ bury: true }), /^the handler gave no reason$/],
     ['throws AbortTask', fromThrown(new AbortTask('no such customer')), /^no such customer$/],
   ] as const)
-    it(`${how}: it is a dead letter at once`, async () => {
+    it(`${how}: the task is a dead letter at once`, async () => {
       const spool = spoolDirectory()
       drop(spool, NAME)
       const engine = await openEngine(spool)
@@ -151,14 +151,14 @@ describe('a handler that gives a task up', () => {
       assert.match(letter?.detail ?? '', reason)
     })
 
-  it('may throw RetryTask, with all that a retry may say', async () => {
+  it('may throw RetryTask with the options of a retry', async () => {
     const outcome = fromThrown(new RetryTask({ retry: '5m', reason: 'later', maxAttempts: 7 }))
     assert.ok(outcome.kind === 'retry')
     assert.deepEqual([outcome.delayMs, outcome.policy], [300_000, { maxAttempts: 7 }])
     assert.match(outcome.detail ?? '', /^later$/)
   })
 
-  it('may throw RetryTask with a time, and learns at once that it is none', () => {
+  it('may throw RetryTask with a time, and gets an error at once if that is no valid time', () => {
     const at = new Date(Date.now() + 60_000)
     const outcome = fromThrown(new RetryTask({ at, reason: 'later' }))
     assert.ok(outcome.kind === 'retry')
@@ -195,7 +195,7 @@ describe('a handler that gives a task up', () => {
 })
 
 describe('a task that kills its process', () => {
-  it('is buried when it has done so spooler-max-crashes times, with the cause that is known', async () => {
+  it('is buried when it has done so spooler-max-crashes times, with the known cause of the last crash', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
     for (let n = 1; n <= 3; n++) {
@@ -214,7 +214,7 @@ describe('a task that kills its process', () => {
     assert.equal(readFileSync(join(spool, '.spoold/dead', NAME))[3], 0, 'as it was')
   })
 
-  it('is known for it after a run that left it as it was', async () => {
+  it('keeps its crash on record after a run that all handlers ignored', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
     beginOf(await openEngine(spool), NAME)
@@ -243,7 +243,7 @@ describe('a task that is delivered at most once', () => {
     ['the option', AT_MOST_ONCE, { a: 'b' }],
     ['its own key', {}, { spooler_delivery: 'at-most-once' }],
   ] as const)
-    it(`by ${by}: its start is marked before it runs, and it never runs again`, async () => {
+    it(`by ${by}, is marked before it runs, and does not run again after a crash`, async () => {
       const spool = spoolDirectory()
       drop(spool, NAME, packet(vars), LONG_AGO)
       beginOf(await openEngine(spool, settings), NAME)
@@ -254,7 +254,7 @@ describe('a task that is delivered at most once', () => {
       assert.equal(letterOf(spool)?.reason, 'outcome-unknown')
     })
 
-  it('is not started, and does not look so, while its mark cannot be put on disk', async () => {
+  it('is not started, and has no mark, while the mark cannot be synced to disk', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
     const engine = await openEngine(spool, AT_MOST_ONCE)
@@ -272,7 +272,7 @@ describe('a task that is delivered at most once', () => {
     assert.equal(beginOf(engine, NAME).attempt, 1)
   })
 
-  it('is not even blameless: how far it came is unknown', async () => {
+  it('is set aside even if its run was blameless, because how far it came is unknown', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
     beginOf(await openEngine(spool, AT_MOST_ONCE), NAME)
@@ -281,14 +281,14 @@ describe('a task that is delivered at most once', () => {
     assert.ok('kind' in report && report.kind === 'set-aside')
   })
 
-  it('is buried, too, when its run was cut short with the others of its process', async () => {
+  it('is buried when its run was cut short with the others of its process', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
     const engine = await openEngine(spool, AT_MOST_ONCE)
     assert.equal(engine.settle(beginOf(engine, NAME), RELEASE, 0).kind, 'buried')
   })
 
-  it('that asks for a retry, or was ignored, is run again: then its outcome is known', async () => {
+  it('runs again if it asks for a retry or was ignored, because its outcome is known then', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
     const engine = await openEngine(spool, AT_MOST_ONCE)
@@ -299,7 +299,7 @@ describe('a task that is delivered at most once', () => {
     assert.equal(runTo(engine, spool, OK).kind, 'ok')
   })
 
-  it('may be overruled by its own key', async () => {
+  it('is delivered at least once if its own key says so', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME, packet({ spooler_delivery: 'at-least-once' }))
     beginOf(await openEngine(spool, AT_MOST_ONCE), NAME)
@@ -322,12 +322,12 @@ describe('a file that is no task', () => {
       const patient = await openEngine(spool)
       assert.equal(refusalOf(patient, NAME).kind, reason)
       const engine = await openEngine(spool, { graceMs: 0 })
-      await until('it is buried', () => refusalOf(engine, NAME).kind === 'set-aside')
+      await until('the file is buried', () => refusalOf(engine, NAME).kind === 'set-aside')
       assert.deepEqual(readFileSync(join(spool, '.spoold/dead', NAME)), Buffer.from(bytes))
       assert.equal(letterOf(spool)?.reason, reason)
     })
 
-  it('is left alone under a free name: it may be anybody’s', async () => {
+  it('is left alone under a free name, because it may be anybody’s', async () => {
     const spool = spoolDirectory()
     writeFileSync(join(spool, 'notes.txt'), BAD)
     const engine = await openEngine(spool, { graceMs: 0 })
@@ -355,7 +355,7 @@ describe('burying', () => {
     ])
   })
 
-  it('keeps namesakes apart, and finds them again, also of the longest of names', async () => {
+  it('keeps namesakes with the longest possible name apart, and finds them again', async () => {
     const spool = spoolDirectory()
     const name = `uwsgi_spoolfile_on_${'x'.repeat(236)}`
     const engine = await openEngine(spool)
@@ -371,7 +371,7 @@ describe('burying', () => {
     assert.deepEqual(letters.sort(), ['1', '2', '3'])
   })
 
-  it('that does not work keeps the task, unrun, and is tried again', async () => {
+  it('that fails keeps the task without running it, and is tried again', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
     mkdirSync(join(spool, '.spoold'))
@@ -387,7 +387,7 @@ describe('burying', () => {
     assert.equal(letterOf(spool)?.reason, 'attempts')
   })
 
-  it('that does not work, without room for a record either, runs no task that is delivered at most once', async () => {
+  it('that fails where no record can be written either runs no task that is delivered at most once', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
     mkdirSync(join(spool, '.spoold'))
@@ -415,7 +415,7 @@ describe('burying', () => {
     assert.deepEqual(leftIn(spool), [NAME])
   })
 
-  it('touches nothing but the file that ran: one that took its place stays', async () => {
+  it('touches nothing but the file that ran, and leaves a file that took its place', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME, packet({ n: '1' }))
     const engine = await openEngine(spool)

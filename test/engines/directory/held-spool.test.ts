@@ -10,7 +10,7 @@ import { spoolDirectory } from '../../helpers/workspace.js'
 
 const NAMES = Array.from({ length: 40 }, (_, n) => `uwsgi_spoolfile_on_x_${n}`)
 
-/** What this process has open below a directory, removed files too. */
+/** Returns what this process has open below a directory, including removed files. */
 function openBelow(directory: string): string[] {
   return readdirSync('/proc/self/fd').flatMap(fd => {
     try {
@@ -23,7 +23,7 @@ function openBelow(directory: string): string[] {
 }
 
 describe('a spool that is held', () => {
-  it('is held anew when its name leads elsewhere, at the latest with the next batch', async () => {
+  it('is held anew when its path leads elsewhere and a name is not found in it', async () => {
     const spool = spoolDirectory()
     const away = join(dirname(spool), 'away')
     for (const name of NAMES.slice(0, 3)) drop(spool, name, packet({ of: 'old' }))
@@ -32,12 +32,12 @@ describe('a spool that is held', () => {
     renameSync(spool, away)
     mkdirSync(spool)
     drop(spool, 'only-here', packet({ of: 'new' }))
-    engine.release(claimOf(engine, 'only-here')) // what it does not find, it looks for anew
+    engine.release(claimOf(engine, 'only-here')) // a name that is not found makes the engine hold the path anew
     assert.equal(refusalOf(engine, NAMES[1] ?? '').kind, 'gone')
     assert.deepEqual(leftIn(away), NAMES.slice(1, 3))
   })
 
-  it('a task of the same name in the directory that took its place is another task', async () => {
+  it('is held anew with the next batch, and a namesake in the directory that took its place is another task', async () => {
     const spool = spoolDirectory()
     const away = join(dirname(spool), 'away')
     const [name = ''] = NAMES
@@ -52,7 +52,7 @@ describe('a spool that is held', () => {
     assert.deepEqual([leftIn(spool), leftIn(away)], [[], [name]])
   })
 
-  it('nobody can exchange what lies above a task between its claim and its end', async () => {
+  it('has the claimed file removed at its end, even if somebody exchanges the directory above it meanwhile', async () => {
     const spool = spoolDirectory()
     const [real, decoy] = [join(spool, '.real'), join(dirname(spool), 'decoy')]
     mkdirSync(join(spool, '5'))
@@ -75,7 +75,7 @@ describe('a spool that is held', () => {
     }
   })
 
-  it('is let go of when there is nothing to claim', async () => {
+  it('is no longer held when there is nothing to claim', async () => {
     const spool = spoolDirectory()
     mkdirSync(join(spool, '5'))
     drop(spool, '5/task')
@@ -88,7 +88,7 @@ describe('a spool that is held', () => {
 })
 
 describe('the descriptors of tasks that have ended', () => {
-  it('are closed sixteen at a time, where the files are removed, and before each report', async () => {
+  it('are closed sixteen at a time and before each report if the files are removed', async () => {
     const spool = spoolDirectory()
     for (const name of NAMES) drop(spool, name)
     const engine = await openEngine(spool)
@@ -117,7 +117,7 @@ describe('the descriptors of tasks that have ended', () => {
     }
   })
 
-  it('are closed at once where the files stay, or have another name: somebody may wait for their locks', async () => {
+  it('are closed at once if the files stay or have another name, because somebody may wait for their locks', async () => {
     const spool = spoolDirectory()
     const [kept = '', linked = ''] = NAMES
     drop(spool, kept)

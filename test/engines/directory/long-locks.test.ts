@@ -5,7 +5,7 @@ import { LongLocks } from '#src/engines/directory/long-locks.js'
 import { until } from '../../helpers/until.js'
 import { spoolDirectory } from '../../helpers/workspace.js'
 
-/** As many as it remembers. */
+/** The most refs that `LongLocks` remembers. */
 const MANY = 1000
 
 describe('long locks', () => {
@@ -16,7 +16,7 @@ describe('long locks', () => {
   })
   afterEach(() => mock.restoreAll())
 
-  it('are told of although more tasks than are remembered were found locked once, and ran elsewhere', async () => {
+  it('are reported even if more tasks than are remembered were found locked once, and ran elsewhere', async () => {
     const events = new Emitter()
     const told: string[] = []
     events.on('spool-task-locked', ({ name, forMs }) => told.push(`${name} ${forMs}`))
@@ -25,11 +25,11 @@ describe('long locks', () => {
     for (let second = 0; second < 25; second++, now += 1000)
       locks.reported({ ref: 'stuck', kind: 'locked', ranMs: 0 })
     mock.restoreAll() // so that time passes again
-    await until('it is told', () => told.length > 0, 1000)
+    await until('the lock is reported', () => told.length > 0, 1000)
     assert.deepEqual(told, ['stuck 10000'])
   })
 
-  it('are told of once, and not after the task has run in between', async () => {
+  it('are reported once, and not if the task has run in between', async () => {
     const events = new Emitter()
     const told: string[] = []
     events.on('spool-task-locked', ({ name }) => told.push(name))
@@ -39,7 +39,7 @@ describe('long locks', () => {
       locks.reported({ ref: 'ran', kind: second % 9 === 8 ? 'retry' : 'locked', ranMs: 0 })
     }
     mock.restoreAll() // so that time passes again
-    await until('it is told', () => told.length > 0, 1000)
+    await until('the lock is reported', () => told.length > 0, 1000)
     assert.deepEqual(told, ['stuck'])
   })
 })

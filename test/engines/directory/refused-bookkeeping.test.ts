@@ -20,7 +20,7 @@ const stateOf = (spool: string) => readFileSync(join(spool, NAME))[3] ?? 0
 let unhook = () => {}
 afterEach(() => unhook())
 
-/** A disk on which nothing can be made, renamed or removed, and where files can be changed in place. */
+/** Simulates a disk on which nothing can be made, renamed or removed, and files can be changed in place unless `alsoInPlace`. */
 function refuse(alsoInPlace = false): void {
   unhook = hookFs(CHANGING_CALLS, (name, [path, bytes], proceed) => {
     const isByte = name === 'writeSync' && Buffer.isBuffer(bytes) && bytes.length === 1
@@ -32,7 +32,7 @@ function refuse(alsoInPlace = false): void {
   })
 }
 
-/** Its time has come, as often as it was put off. */
+/** Makes the task due, however often it was put off. */
 const touch = (spool: string) => utimesSync(join(spool, NAME), LONG_AGO, LONG_AGO)
 
 describe('on a disk that takes no bookkeeping', () => {
@@ -42,7 +42,7 @@ describe('on a disk that takes no bookkeeping', () => {
   ] as const) {
     const vars = { spooler_delivery: delivery }
 
-    it(`what ended with SPOOL_OK does not run again (${delivery})`, async () => {
+    it(`a task that ended with SPOOL_OK does not run again (${delivery})`, async () => {
       const spool = spoolDirectory()
       drop(spool, NAME, packet(vars))
       const engine = await openEngine(spool)
@@ -72,7 +72,7 @@ describe('on a disk that takes no bookkeeping', () => {
       assert.deepEqual(leftIn(spool), [])
     })
 
-    it(`what is to be buried does not run again (${delivery})`, async () => {
+    it(`a task that is to be buried does not run again (${delivery})`, async () => {
       const spool = spoolDirectory()
       drop(spool, NAME, packet(vars))
       const engine = await openEngine(spool)
@@ -95,7 +95,7 @@ describe('on a disk that takes no bookkeeping', () => {
     })
   }
 
-  it('what was buried is reported so, though its mark cannot be taken off any more', async () => {
+  it('a buried task is reported as buried, even if its mark cannot be taken off', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
     const engine = await openEngine(spool)
@@ -110,7 +110,7 @@ describe('on a disk that takes no bookkeeping', () => {
     assert.equal(new DeadLetters(spool).read(NAME)?.detail, 'no such customer')
   })
 
-  it('no report says that it will not run again when not even that can be written', async () => {
+  it('the report says that a task may run again if not even its state byte can be written', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
     const engine = await openEngine(spool)
@@ -128,7 +128,7 @@ describe('on a disk that takes no bookkeeping', () => {
     ['a retry', RETRY],
     ['an error', { kind: 'error', detail: 'boom' }],
   ] as const satisfies ReadonlyArray<readonly [string, Outcome]>)
-    it(`${what} of a task that is delivered at most once has it buried, not run again uncounted`, async () => {
+    it(`${what} of a task that is delivered at most once has the task buried, not run again uncounted`, async () => {
       const spool = spoolDirectory()
       drop(spool, NAME, packet({ spooler_delivery: 'at-most-once' }))
       const engine = await openEngine(spool)
@@ -151,7 +151,7 @@ describe('on a disk that takes no bookkeeping', () => {
     [0, 'has failed, but that run cannot be counted, and it does not run before that is done'],
     [1, 'is to be buried, but cannot be'],
   ] as const)
-    it(`what a task has failed with is told, as nothing else has it (spooler-max-attempts = ${maxAttempts})`, async () => {
+    it(`the report has the error of a failed task, because nothing else keeps it (spooler-max-attempts = ${maxAttempts})`, async () => {
       const spool = spoolDirectory()
       drop(spool, NAME)
       const engine = await openEngine(spool, { policy: { ...POLICY, maxAttempts } })
@@ -162,7 +162,7 @@ describe('on a disk that takes no bookkeeping', () => {
       assert.ok(detail.endsWith('; the last error: Error: boom\n    at here'), detail)
     })
 
-  it('a failed run is no crash when it is counted at last', async () => {
+  it('a failed run is counted at last as a failure, not as a crash', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
     const engine = await openEngine(spool, { frequencyMs: 200 })
@@ -183,7 +183,7 @@ describe('on a disk that takes no bookkeeping', () => {
     assert.deepEqual([record.attempts, record.crashes], [1, 0])
   })
 
-  it('what is moved or requeued is reported so, though what it leaves behind cannot be removed', async () => {
+  it('a moved or requeued task is reported as done, even if what it leaves behind cannot be removed', async () => {
     const [spool, other] = [spoolDirectory(), spoolDirectory()]
     drop(spool, NAME)
     drop(spool, 'dead')

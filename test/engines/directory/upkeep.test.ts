@@ -18,6 +18,6 @@ describe('the upkeep of a directory', () => {
     unlinkSync(join(spool, 'a'))
     const upkeep = new DirectoryUpkeep(spool)
     assert.equal(await upkeep.forget(60_000), 0)
-    await until('it is old enough', async () => (await upkeep.forget(1)) === 1)
+    await until('the record is old enough', async () => (await upkeep.forget(1)) === 1)
   })
 })

@@ -18,7 +18,7 @@ describe('a connection to Redis', { skip: missing }, () => {
   const redis = missing === false ? startRedis() : assert.fail()
   before(() => redis.ready())
 
-  it('without a reply is closed, because its machine may be gone, and followed by another one', async () => {
+  it('is closed and replaced when Redis does not reply, because its machine may be gone', async () => {
     const connection = await Connection.open(redis.address('silent'))
     const leave = connection.stay()
     const client = connection.redis as Redis
@@ -26,14 +26,14 @@ describe('a connection to Redis', { skip: missing }, () => {
     const id = await idOf()
     redis.signal('SIGSTOP')
     await assert.rejects(idOf())
-    await until('it is closed', () => !connection.isReady)
+    await until('the connection is closed', () => !connection.isReady)
     redis.signal('SIGCONT')
     assert.notEqual(await idOf(), id)
     leave()
     connection.close()
   })
 
-  it('that has just ended keeps nothing of those who come and go', async () => {
+  it('adds no listeners for callers that come and go after it has ended', async () => {
     const connection = await Connection.open(redis.address('ended'))
     await connection.nowMs()
     const { stream } = connection.redis as Redis
@@ -44,7 +44,7 @@ describe('a connection to Redis', { skip: missing }, () => {
     connection.close()
   })
 
-  it('that is closed fails what waits for it at once, and opens no more, so that its process can end', {
+  it('fails waiting callers at once when it is closed, and does not reopen, so that its process can end', {
     timeout: 10_000,
   }, async () => {
     const connection = await Connection.open('redis://127.0.0.1:1/0/nobody')
@@ -60,7 +60,7 @@ describe('a connection to Redis', { skip: missing }, () => {
     )
   })
 
-  it('that Redis refuses goes on saying why while it is tried again', async () => {
+  it('keeps the reason for a refusal by Redis while it is tried again', async () => {
     const [host] = redis.address('refused').split('/0/')
     const connection = await Connection.open(`${host}/77/refused`)
     const leave = connection.stay()
@@ -71,13 +71,13 @@ describe('a connection to Redis', { skip: missing }, () => {
       connection.use(async () => {}, REFUSED_MS),
       /ERR DB index is out of range$/,
     )
-    await until('it was tried again', () => faults.length > 2)
+    await until('the connection was tried again', () => faults.length > 2)
     leave()
     connection.close()
     for (const fault of faults.slice(1)) assert.match(fault, /ERR DB index is out of range$/)
   })
 
-  it('whose password is wrong says so, also where it has a database to select', async () => {
+  it('reports a wrong password, even if its address selects a database', async () => {
     const address = redis.address('wrong').replace('//', '//somebody:wrong@').replace('/0/', '/3/')
     const connection = await Connection.open(address)
     await redis.client.config('SET', 'requirepass', 'right')
@@ -92,7 +92,7 @@ describe('a connection to Redis', { skip: missing }, () => {
     }
   })
 
-  it('is asked for no pauses any more once that has ended, even if it ends during the first look', async t => {
+  it('is no longer asked for pauses once followPauses() is closed, even if that happens during the first look', async t => {
     const connection = await Connection.open('redis://127.0.0.1:1/0/nobody')
     const pauses = new RedisUpkeep(connection).followPauses(() => {})
     const looks = t.mock.method(connection, 'reach')
@@ -104,9 +104,9 @@ describe('a connection to Redis', { skip: missing }, () => {
     assert.deepEqual([looks.mock.callCount(), timers.mock.callCount()], [1, 0])
   })
 
-  // Redis is restarted in each of these, and ends with it.
+  // Each of the following tests kills and restarts Redis.
 
-  it('that follows one which was lost without a reply lasts', async () => {
+  it('is not closed by the reply timeout of the lost connection that it replaces', async () => {
     const connection = await Connection.open(redis.address('lasting'))
     const leave = connection.stay()
     await connection.nowMs()
@@ -125,7 +125,7 @@ describe('a connection to Redis', { skip: missing }, () => {
     connection.close()
   })
 
-  it('that ends before Redis has answered is said so of periodic tasks, in no words of the client', async () => {
+  it('fails calls about periodic tasks with a message of ours, not the client’s, when it ends before Redis answers', async () => {
     await redis.restart()
     const connection = await Connection.open(redis.address('killed'))
     const leave = connection.stay()

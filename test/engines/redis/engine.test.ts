@@ -70,7 +70,7 @@ describe('the engine on Redis', { skip: missing }, () => {
     assert.deepEqual(claim.readBody(), bytes)
   })
 
-  it('takes 16 MB and refuses more, and priorities that BullMQ does not have', async () => {
+  it('takes 16 MB, refuses more, and refuses priorities that BullMQ does not have', async () => {
     const { enqueuer, claims } = openSpool()
     const most = 16 * 1024 * 1024
     await assert.rejects(enqueuer.store(requestFrom({}, { body: randomBytes(most) })), {
@@ -86,7 +86,7 @@ describe('the engine on Redis', { skip: missing }, () => {
     assert.deepEqual([claim.bodyBytes, claim.priority], [most - 1000, 2_097_150])
   })
 
-  it('stores a task once, however many store its id at the same time', async () => {
+  it('stores a task once, however many enqueuers store its id at the same time', async () => {
     const { another, claims } = openSpool()
     const others = openSpool().enqueuer
     const enqueuers = Array.from({ length: 10 }, another)
@@ -111,12 +111,12 @@ describe('the engine on Redis', { skip: missing }, () => {
     assert.deepEqual([lastValue(second.vars, 'n'), await active()], ['2', 1])
     assert.equal((await worker.settle(second, OK, 1, 'ticket 3')).kind, 'ok')
     worker.rest(true)
-    await until('it is given back', async () => (await active()) === 0)
+    await until('the fetched task is given back', async () => (await active()) === 0)
     const third = await beginOf(claims(), 'ticket')
     assert.deepEqual([lastValue(third.vars, 'n'), third.attempt], ['3', 1])
   })
 
-  it('begins what it fetches in the same step, as the run before it began, and takes that back if nobody runs it', async () => {
+  it('begins a task in the step that fetches it, as the run before it began, and takes that back if nobody runs it', async () => {
     const { enqueuer, claims, feed, key } = openSpool()
     for (const n of ['1', '2', '3', '4']) await enqueuer.store(requestFrom({ n }))
     const progress = async (id: string) => JSON.parse((await redis.client.hget(key(id), 'progress')) ?? '{}')
@@ -131,7 +131,7 @@ describe('the engine on Redis', { skip: missing }, () => {
     assert.ok((second.fencingToken ?? 0) > (first.fencingToken ?? 0))
     await worker.settle(second, OK, 1, 'ticket 3')
     worker.rest(true)
-    await until('it is given back', async () => (await active()).length === 0)
+    await until('the fetched task is given back', async () => (await active()).length === 0)
     const third = await beginOf(worker, 'ticket 3')
     assert.deepEqual([third.attempt, third.mustBeAlone, lastValue(third.vars, 'n')], [1, false, '3'])
     await worker.settle(third, OK, 1, 'ticket 4')
@@ -142,13 +142,13 @@ describe('the engine on Redis', { skip: missing }, () => {
     await worker.settle(await beginOf(worker, 'ticket 5'), OK, 1, 'ticket 6')
     const master = feed()
     master.lose({ worker: { identity: 'dead', leases: [] } })
-    await until('what a dead worker fetched is back', async () => (await active()).length === 0)
+    await until('the task that the dead worker fetched is back', async () => (await active()).length === 0)
     const last = await claimOf(claims(), 'ticket')
     assert.deepEqual([last.attempt, last.mustBeAlone], [1, false], 'it is not blamed')
     master.close()
   })
 
-  it('asks for one script per task where one follows the other, and begins no task anew that has a record', async () => {
+  it('calls one script per task while tasks follow each other, and begins no task with a record in the fetch', async () => {
     const { enqueuer, claims, key } = openSpool()
     for (let n = 0; n < 40; n++) await enqueuer.store(requestFrom({ n: String(n) }))
     const worker = claims()
@@ -158,7 +158,7 @@ describe('the engine on Redis', { skip: missing }, () => {
     for (let n = 0; n < 30; n++) {
       await worker.settle(claim, OK, 1, 'ticket')
       claim = await beginOf(worker, 'ticket')
-      if (n === 9) before = await scripts() // from now on Redis knows them all
+      if (n === 9) before = await scripts() // from now on Redis knows all scripts
     }
     assert.equal((await scripts()) - before, 20)
     const [next = ''] = await redis.client.zrange(key('prioritized'), 0, 0)
@@ -169,7 +169,7 @@ describe('the engine on Redis', { skip: missing }, () => {
     assert.equal((await beginOf(worker, 'ticket')).attempt, 3)
   })
 
-  it('marks a task that is delivered at most once by its own begin alone', async () => {
+  it('marks a task that is delivered at most once when it begins, not when it is fetched', async () => {
     const { enqueuer, claims, feed, key } = openSpool()
     for (const n of ['1', '2', '3'])
       await enqueuer.store(requestFrom({ n, spooler_delivery: 'at-most-once' }))
@@ -187,12 +187,12 @@ describe('the engine on Redis', { skip: missing }, () => {
     assert.deepEqual([lastValue(once.vars, 'n'), once.isOnce], ['4', true])
     const master = feed()
     master.lose({ worker: { identity: 'dead', leases: [] } })
-    await until('they are back', async () => (await redis.client.llen(key('active'))) === 0)
+    await until('the tasks are back', async () => (await redis.client.llen(key('active'))) === 0)
     assert.equal((await claimOf(claims(), 'ticket')).attempt, 1, 'it had not begun')
     master.close()
   })
 
-  it('runs a task without a time, however fast the clock is of the one that stored it', async () => {
+  it('runs a task without a time at once, however fast the clock of its enqueuer is', async () => {
     const { enqueuer, claims, key } = openSpool()
     const worker = claims()
     for (const fastMs of [5000, 90_000]) {
@@ -205,7 +205,7 @@ describe('the engine on Redis', { skip: missing }, () => {
     assert.equal(await redis.client.zcard(key('delayed')), 0)
   })
 
-  it('puts off a task that the fast clock of a machine brought before its time, pulled or fetched', async () => {
+  it('puts off a task that a fast clock released before its time, whether it is pulled or fetched', async () => {
     const { enqueuer, claims, key } = openSpool()
     const worker = claims()
     const dueAtMs = Math.ceil(Date.now() / 1000 + 3600) * 1000
@@ -224,7 +224,7 @@ describe('the engine on Redis', { skip: missing }, () => {
     assert.equal(await redis.client.zcard(key('delayed')), 2)
   })
 
-  it('fetches nothing for a ref that is no ticket for the next task', async () => {
+  it('fetches nothing if the next ref is no ticket for the next task', async () => {
     const { enqueuer, claims, key } = openSpool()
     for (const next of [undefined, 'held id token', 'sifting ticket', 'limited ticket app.add']) {
       await enqueuer.store(requestFrom({ n: 1 }))
@@ -235,7 +235,7 @@ describe('the engine on Redis', { skip: missing }, () => {
     }
   })
 
-  it('begins nothing whose lock is lost: another worker may have it', async () => {
+  it('does not begin a task whose lock is lost, because another worker may have it', async () => {
     const { enqueuer, claims, key } = openSpool()
     await enqueuer.store(requestFrom({ spooler_delivery: 'at-most-once' }))
     const worker = claims()
@@ -245,7 +245,7 @@ describe('the engine on Redis', { skip: missing }, () => {
     assert.equal(await redis.client.hget(key(claim.name), 'progress'), null)
   })
 
-  it('takes a lock again that expired while nobody took the task, and no other', async () => {
+  it('takes an expired lock again if nobody else took the task, and leaves a lock that somebody else holds', async () => {
     const { enqueuer, claims, feed, key } = openSpool()
     await enqueuer.store(requestFrom({ n: 1 }))
     const worker = claims()
@@ -254,7 +254,7 @@ describe('the engine on Redis', { skip: missing }, () => {
     const master = feed()
     await redis.client.del(lock)
     master.leases.keep([leaseOf(claim)])
-    await until('it is taken again', async () => (await redis.client.exists(lock)) === 1)
+    await until('the lock is taken again', async () => (await redis.client.exists(lock)) === 1)
     assert.equal((await worker.settle(claim, OK, 1)).kind, 'ok')
 
     await enqueuer.store(requestFrom({ n: 2 }))
@@ -266,7 +266,7 @@ describe('the engine on Redis', { skip: missing }, () => {
     assert.equal(await redis.client.get(taken), 'of somebody else')
   })
 
-  it('brings what a master says of a cut run to the next claim, at once', async () => {
+  it('passes what a master says of a run that was cut short on to the next claim at once', async () => {
     const { enqueuer, claims, feed } = openSpool()
     const master = feed()
     await master.open(() => {})
@@ -286,7 +286,7 @@ describe('the engine on Redis', { skip: missing }, () => {
     master.close()
   })
 
-  it('takes back at once what a dead worker had pulled and told nobody, and nothing else', async () => {
+  it('takes back at once the tasks that a dead worker had pulled without announcing them, and no others', async () => {
     const { enqueuer, claims, feed, key } = openSpool(60_000)
     for (let n = 0; n < 6; n++) await enqueuer.store(requestFrom({ n }))
     const [dead, living] = [claims({ identity: 'dead' }), claims({ identity: 'dead2' })]
@@ -303,12 +303,12 @@ describe('the engine on Redis', { skip: missing }, () => {
       const ids = await redis.client.lrange(key('active'), 0, -1)
       return (await Promise.all(ids.map(lockOf))).toSorted()
     }
-    await until('they are back', async () => (await left()).length === 2)
+    await until('the tasks are back', async () => (await left()).length === 2)
     assert.deepEqual(await left(), ['dead', 'dead2'], 'what was announced is dealt with by itself')
     master.close()
   })
 
-  it('cuts a run short again, if Redis has lost its last second', async () => {
+  it('cuts a run short again if Redis has lost the last second of its data', async () => {
     const { enqueuer, claims, feed, key } = openSpool(60_000)
     await enqueuer.store(requestFrom({}))
     const claim = await beginOf(claims({ identity: 'dead' }), 'ticket')
@@ -322,17 +322,17 @@ describe('the engine on Redis', { skip: missing }, () => {
       ],
     })
     const isFree = async () => (await redis.client.llen(key('active'))) === 0
-    await until('it waits again', isFree)
+    await until('the task waits again', isFree)
     await redis.client.del(await redis.client.keys(key('*')))
     for (const [i, each] of before.entries())
       await redis.client.restore(each, 0, stored[i] ?? assert.fail(each))
     assert.ok(!(await isFree()))
-    await until('it waits once more', isFree)
+    await until('the task waits once more', isFree)
     assert.equal((await claimOf(claims(), 'ticket')).attempt, 2)
     master.close()
   })
 
-  it('takes back what a claim had pulled whose reply was lost', async () => {
+  it('takes back a task that was pulled by a claim whose reply was lost', async () => {
     const { enqueuer, claims, key } = openSpool(60_000)
     const { path } = await enqueuer.store(requestFrom({ n: 1 }))
     const id = path.split('/').at(-1) ?? ''
@@ -346,12 +346,12 @@ describe('the engine on Redis', { skip: missing }, () => {
     ;(connection.redis as unknown as { disconnect(reconnect: boolean): void }).disconnect(true)
     await refusal
     redis.signal('SIGCONT')
-    await until('it was pulled', async () => (await redis.client.hget(key(id), 'ats')) === '1')
-    await until('it waits again', async () => (await redis.client.llen(key('active'))) === 0)
+    await until('the task was pulled', async () => (await redis.client.hget(key(id), 'ats')) === '1')
+    await until('the task waits again', async () => (await redis.client.llen(key('active'))) === 0)
     assert.equal((await claimOf(claims(), 'ticket')).attempt, 1)
   })
 
-  it('buries a cancelled task at its next claim, and no other for it', async () => {
+  it('buries a cancelled task at its next claim, and no other task in its place', async () => {
     const { enqueuer, claims, feed, key } = openSpool()
     const master = feed()
     await enqueuer.store(requestFrom({ n: 1 }))
@@ -360,19 +360,19 @@ describe('the engine on Redis', { skip: missing }, () => {
     const cancelled = { kind: 'cancelled', detail: 'people did it' } as const
     assert.equal(((await claims().claim('ticket', cancelled)) as { kind?: string }).kind, 'locked')
     master.lose({ cutShort: [{ ref: 'ticket', lastRun: cancelled, lease: leaseOf(claim) }] })
-    await until('it is back', async () => (await redis.client.llen(key('active'))) === 0)
+    await until('the task is back', async () => (await redis.client.llen(key('active'))) === 0)
     assert.equal((await refusalOf(claims(), 'ticket')).kind, 'set-aside')
     assert.deepEqual(await redis.client.zrange(key('failed'), 0, -1), [claim.name])
     assert.equal((await claimOf(claims(), 'ticket')).attempt, 1)
   })
 
-  it('offers a task whose name nobody knows less and less often', async () => {
+  it('offers a task at growing intervals while nobody knows its name', async () => {
     const { enqueuer, claims, key } = openSpool()
     await enqueuer.store(requestFrom({ task: 'mail', args: '[]' }))
     const worker = claims({ termsOf: () => 'unknown-name', frequencyMs: 20 })
     const delays: string[] = []
     for (let i = 0; i < 3; i++)
-      await until('it is offered', async () => {
+      await until('the task is offered', async () => {
         const { kind, name = '' } = await refusalOf(worker, 'ticket')
         if (kind === 'parked') delays.push((await redis.client.hget(key(name), 'delay')) ?? '')
         return kind === 'parked'
@@ -380,7 +380,7 @@ describe('the engine on Redis', { skip: missing }, () => {
     assert.deepEqual(delays, ['20', '40', '80'])
   })
 
-  it('sets aside what was not stored as a task, and goes on', async () => {
+  it('sets aside a job that was not stored as a task, and goes on', async () => {
     const { enqueuer, claims, key } = openSpool()
     assert.ok(libraries !== undefined)
     const [, queue = ''] = key('').split(':')
@@ -394,7 +394,7 @@ describe('the engine on Redis', { skip: missing }, () => {
     assert.equal((await claimOf(worker, 'ticket')).attempt, 1)
   })
 
-  it('purges dead letters, and says which stay: an id that is no text cannot be told to Redis', async () => {
+  it('purges dead letters, and reports how many stay because their id is no text', async () => {
     const { key, connect } = openSpool()
     for (const [score, id] of [Buffer.from('a\xff', 'latin1'), 'b', 'c'].entries())
       await redis.client.zadd(key('failed'), score, id)
@@ -406,7 +406,7 @@ describe('the engine on Redis', { skip: missing }, () => {
     assert.equal(await redis.client.zcard(key('failed')), 1)
   })
 
-  it('keeps the order of arrival of tasks without a priority, however many', async () => {
+  it('keeps tasks without a priority in their order of arrival, however many there are', async () => {
     const { enqueuer, claims } = openSpool()
     const names: string[] = []
     for (let n = 0; n < 50; n++) {
@@ -419,7 +419,7 @@ describe('the engine on Redis', { skip: missing }, () => {
     assert.deepEqual(claimed, names)
   })
 
-  it('gives one ticket for each task, also while a worker has not claimed yet', async () => {
+  it('gives one ticket for each task, even while a worker has not claimed its task yet', async () => {
     const { enqueuer, claims, feed } = openSpool()
     for (let n = 0; n < 3; n++) await enqueuer.store(requestFrom({ n }))
     const master = feed()
@@ -429,7 +429,7 @@ describe('the engine on Redis', { skip: missing }, () => {
     const claim = await claimOf(claims(), ref)
     master.report({ claimed: [ref] })
     await enqueuer.store(requestFrom({ n: 3 }))
-    await until('the new one is known', () => master.state.ready > 0)
+    await until('the new task is known', () => master.state.ready > 0)
     assert.deepEqual([master.take(9).length, master.take(9).length], [1, 0])
     assert.ok(claim.name !== '')
     master.close()

@@ -4,8 +4,8 @@ import { describe, it } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { FewWrites } from '#src/engines/redis/few-writes.js'
 
-describe('what is written to Redis in one turn', () => {
-  it('goes out in pieces of 4 operations, and the rest at the end of the turn', async () => {
+describe('FewWrites', () => {
+  it('sends the operations of one turn in pieces of 4, and the rest at the end of the turn', async () => {
     const pieces: number[] = []
     const stream = new Writable({
       writev(chunks, done) {

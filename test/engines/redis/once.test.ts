@@ -15,10 +15,10 @@ import { until } from '../../helpers/until.js'
 
 const missing = skipUnless('redis-server')
 
-/** What only the storing of a task has: a transaction, or the script that adds a job. */
+/** Matches only requests that store a task: a transaction, or the script that adds a job. */
 const STORING = /\r\nexec\r\n|:prioritized\r\n/i
 
-/** Passes bytes on; what Redis says after a task is stored gets lost as often as it is told to. */
+/** Passes bytes on, and closes the connection in place of the reply to each of the next `losses` requests that store a task. */
 class LossyProxy {
   readonly port = freePort()
   readonly #server: Server
@@ -85,7 +85,7 @@ describe('an enqueuer on Redis', { skip: missing }, () => {
     return { connect, key, tasks, tombstones }
   }
 
-  it('asks again after a lost reply, and stores no second task', async () => {
+  it('asks again after a lost reply without storing a second task', async () => {
     const { connect, tasks, tombstones } = openSpool()
     const enqueuer = new RedisEnqueuer(connect(proxy.port))
     await enqueuer.store(requestFrom({ n: 0 }))
@@ -95,10 +95,10 @@ describe('an enqueuer on Redis', { skip: missing }, () => {
     proxy.losses = 1
     const own = await enqueuer.store(requestFrom({ n: 2 }, { id: 'mine' }))
     assert.deepEqual([proxy.losses, own.isDuplicate, await tasks()], [0, false, 3])
-    await until('nothing is left to be asked for', async () => (await tombstones()) === 0)
+    await until('no identity is left', async () => (await tombstones()) === 0)
   })
 
-  it('says that it does not know if two replies are lost, and then the same id is stored once', async () => {
+  it('fails with REDIS_UNANSWERED after two lost replies, and a repetition with the same mark stores no second task', async () => {
     const { connect, tasks, tombstones } = openSpool()
     const enqueuer = new RedisEnqueuer(connect(proxy.port))
     proxy.losses = 2
@@ -109,7 +109,7 @@ describe('an enqueuer on Redis', { skip: missing }, () => {
     assert.deepEqual([again.isDuplicate, await tasks()], [false, 1])
   })
 
-  it('adds nothing for a task that is done, if its storing is repeated', async () => {
+  it('adds nothing when the storing of a task that has already run is repeated', async () => {
     const { connect, key, tasks, tombstones } = openSpool()
     const enqueuer = new RedisEnqueuer(connect(redis.port), { remembers: true })
     const mark = `add-${randomUUID()}`
@@ -122,10 +122,10 @@ describe('an enqueuer on Redis', { skip: missing }, () => {
     const ttl = await redis.client.pttl(key(`de:${id}`))
     assert.ok(ttl > 6 * 86_400_000, `it is known for ${ttl} ms`)
     enqueuer.forget([mark])
-    await until('it is forgotten', async () => (await tombstones()) === 0)
+    await until('the identity is forgotten', async () => (await tombstones()) === 0)
   })
 
-  it('adds nothing for a task that somebody has removed, if its storing is repeated', async () => {
+  it('adds nothing when the storing of a task that somebody has removed is repeated', async () => {
     const { connect, tasks } = openSpool()
     const connection = connect(redis.port)
     const enqueuer = new RedisEnqueuer(connection, { remembers: true })
@@ -137,19 +137,19 @@ describe('an enqueuer on Redis', { skip: missing }, () => {
     assert.equal(await tasks(), 0)
   })
 
-  it('forgets the first identity at once, and those that follow together', async () => {
+  it('forgets the first identity at once, and later ones several at a time', async () => {
     const { connect, tombstones } = openSpool()
     const enqueuer = new RedisEnqueuer(connect(redis.port))
     await enqueuer.store(requestFrom({ n: 0 }))
-    await until('the first is forgotten', async () => (await tombstones()) === 0)
+    await until('the first identity is forgotten', async () => (await tombstones()) === 0)
     await redis.client.config('RESETSTAT')
     await Promise.all(Array.from({ length: 300 }, (_, n) => enqueuer.store(requestFrom({ n }))))
-    await until('all are forgotten', async () => (await tombstones()) === 0)
+    await until('all identities are forgotten', async () => (await tombstones()) === 0)
     const calls = Number(/cmdstat_unlink:calls=(\d+)/.exec(await redis.client.info('commandstats'))?.[1])
     assert.ok(calls > 0 && calls < 100, `UNLINK was called ${calls} times`)
   })
 
-  it('stores together what many ask for at the same time, in their order, each id once', async () => {
+  it('stores many simultaneous requests in their order, and each id once', async () => {
     const { connect, key, tasks } = openSpool()
     const enqueuer = new RedisEnqueuer(connect(redis.port))
     const requests = Array.from({ length: 300 }, (_, n) =>
@@ -167,7 +167,7 @@ describe('an enqueuer on Redis', { skip: missing }, () => {
     await later.sweep({ graceMs: 0, idTtlMs: 1 })
   })
 
-  it('says what Redis refuses for reasons of its own', async () => {
+  it('fails with the reason that Redis gives when it takes no tasks', async () => {
     const { connect, tasks } = openSpool()
     const enqueuer = new RedisEnqueuer(connect(redis.port))
     await enqueuer.store(requestFrom({ n: 1 }))
@@ -183,7 +183,7 @@ describe('an enqueuer on Redis', { skip: missing }, () => {
     assert.equal(await tasks(), 1)
   })
 
-  it('waits for replicas if it is told to, and says how many there are', async () => {
+  it('waits for replicas if its address says so, and reports how many confirmed the task', async () => {
     const { connect, tasks } = openSpool()
     const enqueuer = new RedisEnqueuer(connect(redis.port, '?wait=1'))
     await assert.rejects(enqueuer.store(requestFrom({ n: 1 })), {

@@ -23,7 +23,7 @@ import { beginOf, claimOf } from '../conformance/engines.js'
 
 const missing = skipUnless('redis-server')
 
-/** What handlers say that know these names, each with its limit; undefined: it has none. */
+/** Returns the `termsOf` of handlers that know these names and their limits; a name with undefined has no limit. */
 const knowing =
   (limits: Readonly<Record<string, number | undefined>>) =>
   (vars: Vars): TermsOrPark => {
@@ -83,7 +83,7 @@ describe('limited tasks on Redis', { skip: missing }, () => {
     return report
   }
 
-  it('leave those without a limit alone, and keep their order, priorities and times', async () => {
+  it('do not hold up tasks without a limit, and keep their order, priorities and times', async () => {
     const { store, claims, key } = openSpool()
     const worker = claims({ few: 1, free: undefined })
     await store('few', 0)
@@ -107,7 +107,7 @@ describe('limited tasks on Redis', { skip: missing }, () => {
     }
   })
 
-  it('whose limit has changed have the new one as soon as a worker that knows it looks', async () => {
+  it('have a new limit as soon as a worker that knows it claims one of them', async () => {
     const { store, claims, feed } = openSpool()
     const old = claims({ few: 1 })
     for (let n = 0; n < 5; n++) await store('few', n)
@@ -116,17 +116,20 @@ describe('limited tasks on Redis', { skip: missing }, () => {
     assert.equal((await refused(old, ticketFor('few'))).reason, 'slot')
     const newer = claims({ few: 3 })
     const started = await feed()
-    const [ref = '', ...others] = await until('one is given although none is free', () => {
-      const refs = started.take(9).filter(each => each.includes('few'))
-      return refs.length === 0 ? undefined : refs
-    })
+    const [ref = '', ...others] = await until(
+      'one is given although no slot of the old limit is free',
+      () => {
+        const refs = started.take(9).filter(each => each.includes('few'))
+        return refs.length === 0 ? undefined : refs
+      },
+    )
     assert.deepEqual(others, [])
     await beginOf(newer, ref)
     await beginOf(old, ticketFor('few'))
     started.close()
   })
 
-  it('that have lost their limit go on being served, and all at once', async () => {
+  it('are still claimed, and all at once, after their name has lost its limit', async () => {
     const { store, claims } = openSpool()
     const old = claims({ few: 1 })
     for (let n = 0; n < 4; n++) await store('few', n)
@@ -138,7 +141,7 @@ describe('limited tasks on Redis', { skip: missing }, () => {
     assert.equal(numberOf(await beginOf(newer, sifting())), 3)
   })
 
-  it('are left to daemons that know their names, and do not keep the others from being drained', async () => {
+  it('are left to daemons that know their names, and do not keep other daemons from being drained', async () => {
     const { store, claims, feed } = openSpool()
     const knows = claims({ few: 1 })
     await store('few', 0)
@@ -151,7 +154,7 @@ describe('limited tasks on Redis', { skip: missing }, () => {
     const report = await refused(claims({ other: 1 }), ref)
     assert.deepEqual([report.reason, report.detail], ['unknown-name', 'few'])
     stranger.report({ returned: [report] })
-    await until('it has nothing to do', () => stranger.state.isDrained)
+    await until('the stranger has nothing to do', () => stranger.state.isDrained)
     assert.deepEqual(
       [stranger.take(9), stranger.state.parked['unknown-name'], stranger.state.waiting],
       [[], 1, 1],
@@ -162,7 +165,7 @@ describe('limited tasks on Redis', { skip: missing }, () => {
     stranger.close()
   })
 
-  it('whose holder is gone have their slot again when its lock expires; those it left are counted', async () => {
+  it('get their slot back when the lock of a lost worker expires, and their dead letters are counted', async () => {
     const { store, claims, connect, key } = openSpool()
     await store('few', 0)
     const gone = await beginOf(claims({ few: 1 }), 'first')
@@ -204,7 +207,7 @@ describe('limited tasks on Redis', { skip: missing }, () => {
     }
   })
 
-  it('are forgotten once their queue has been empty for a time, whoever moves one there meanwhile', async () => {
+  it('have their queue forgotten after it was empty for a time, without losing a task that is moved there meanwhile', async () => {
     const { store, claims, feed, connect, key } = openSpool()
     const upkeep = new RedisUpkeep(connect())
     const [one, other] = [claims({ few: 1, rare: 1 }), claims({ few: 1, rare: 1 })]
@@ -246,7 +249,7 @@ describe('limited tasks on Redis', { skip: missing }, () => {
     const storing = (async () => {
       for (let n = 0; n < total; n++) {
         await store('few', n)
-        if (n % 3 === 0) await until('the queue is empty', () => ran.length > n) // it is forgotten about now
+        if (n % 3 === 0) await until('the queue is empty', () => ran.length > n) // the queue is forgotten at about this time
       }
     })()
     await Promise.all([storing, work(one), work(other)])
@@ -258,7 +261,7 @@ describe('limited tasks on Redis', { skip: missing }, () => {
     )
     assert.equal(most, 1, 'the limit holds')
     assert.ok(forgotten > 5, `it was forgotten ${forgotten} times`)
-    await until('it is forgotten', async () => (await upkeep.forget(0)) >= 0)
+    await until('the queue is forgotten', async () => (await upkeep.forget(0)) >= 0)
     assert.deepEqual(await redis.client.hkeys(key('spoold:limited')), [])
     const started = await feed()
     assert.equal(started.state.ready, 0)

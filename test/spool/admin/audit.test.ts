@@ -9,7 +9,7 @@ const entry = (action: string): AuditEntry => ({ at: 1, who: 'joe', role: 'admin
 const fileOf = (spool: string) => join(spool, '.spoold/audit')
 
 describe('the audit of a spool', () => {
-  it('has a line for each act, that nobody else may read', () => {
+  it('has a line for each action, in a file that only its owner may read', () => {
     const spool = spoolDirectory()
     assert.deepEqual(readAudit(spool, 9), [])
     for (const action of ['a', 'b', 'c']) writeAudit(spool, { ...entry(action), task: 'x\ny', count: 3 })
@@ -21,7 +21,7 @@ describe('the audit of a spool', () => {
     assert.equal(statSync(fileOf(spool)).mode & 0o777, 0o600)
   })
 
-  it('is read beside what is no line of it, and goes on after half a line', () => {
+  it('skips what is no line of the audit, and goes on after half a line', () => {
     const spool = spoolDirectory()
     writeAudit(spool, entry('a'))
     appendFileSync(fileOf(spool), 'null\n{"at":"x"}\n[]\n{"at":1,"who":"ev')
@@ -29,7 +29,7 @@ describe('the audit of a spool', () => {
     assert.deepEqual(readAudit(spool, 9), [entry('b'), entry('a')])
   })
 
-  it('takes no more room than a few files, and the newest lines stay', () => {
+  it('keeps at most four old files, and the newest lines', () => {
     const spool = spoolDirectory()
     writeAudit(spool, entry('a'))
     const old = ['1000000000001', '1000000000002', '1000000000003', '1000000000004', '1000000000005']
@@ -44,13 +44,13 @@ describe('the audit of a spool', () => {
     assert.deepEqual(readAudit(spool, 2), [entry('c'), entry('b')])
   })
 
-  it('keeps no endless text', () => {
+  it('cuts long texts', () => {
     const spool = spoolDirectory()
     writeAudit(spool, { ...entry('a'), filter: 'x'.repeat(100_000) })
     assert.equal(readAudit(spool, 1)[0]?.filter?.length, 501)
   })
 
-  it('is written nowhere else', () => {
+  it('is neither written nor read through a link', () => {
     const spool = spoolDirectory()
     const outside = join(dirname(spool), 'outside')
     writeFileSync(outside, 'mine')

@@ -4,7 +4,7 @@ import { prefixOf } from '#src/base/task/ref.js'
 import { inOrder, type Keyed, type TaskSort } from '#src/engines/spool/admin/ref-window.js'
 import { comparePriorities, compareVersions } from '#src/engines/spool/task-order.js'
 
-/** Names of three priorities and of none, with keys of which several are equal, in no order. */
+/** Tasks of three priorities and of none, in no order; several have equal keys. */
 const tasks = Array.from({ length: 2000 }, (_, i) => {
   const n = (i * 7919) % 2000
   return { ref: `${['', '5/', '10/', '05/'][n % 4]}task-${n}-\xff`, key: n % 300 }
@@ -45,7 +45,7 @@ describe('tasks in order', () => {
         assert.equal(scans > 1, size < tasks.length)
       })
 
-  it('continue behind a task', async () => {
+  it('continue after a given task', async () => {
     const sort = { isReversed: false }
     const all = expected(sort)
     const after = tasks.find(({ ref }) => ref === all[700])
@@ -63,7 +63,7 @@ describe('tasks in order', () => {
     assert.deepEqual([seen, scans], [20, 1])
   })
 
-  it('are limited by the length of their names, too', async () => {
+  it('are visited by more than one scan if their names are too long for one window', async () => {
     const long = Array.from({ length: 60_000 }, (_, i) => ({
       ref: `${'x'.repeat(245)}${i}`,
       key: 60_000 - i,

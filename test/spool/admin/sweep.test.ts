@@ -31,7 +31,7 @@ import { spoolDirectory } from '../../helpers/workspace.js'
 const LEFTOVER = '.spoold-uwsgi_spoolfile_on_dead_1_1_1_1_1.tmp'
 const sweep = (spool: string, graceMs: number) => sweepSpool({ spool, graceMs, idTtlMs: 0 })
 const hiddenIn = (spool: string) => readdirSync(spool).filter(name => name.startsWith('.spoold-done-'))
-/** ctimes cannot be set: the only way to an old file is to wait until it is. */
+/** Waits until files are older than `ms`, because a ctime cannot be set. */
 const untilOlder = (ms: number) => new Promise(resolve => setTimeout(resolve, ms + 20))
 
 describe('a sweep', () => {
@@ -50,13 +50,13 @@ describe('a sweep', () => {
     for (const name of [...kept, LEFTOVER, `5/${LEFTOVER}`, `5/3/${LEFTOVER}`])
       writeFileSync(join(spool, name), name.includes('empty') ? '' : 'x')
     symlinkSync('/etc/passwd', join(spool, '.spoold-link.tmp'))
-    utimesSync(join(spool, LEFTOVER), 4e9, 4e9) // what it was to run at says nothing of its age
+    utimesSync(join(spool, LEFTOVER), 4e9, 4e9) // the time at which it was to run says nothing of its age
     await untilOlder(10)
     assert.equal((await sweep(spool, 10)).removed, 3)
     assert.deepEqual(leftIn(spool), [...kept, '.spoold-link.tmp'].sort())
   })
 
-  it('gives back a task that took the name of one that was done, when the runner died before it could', async () => {
+  it('gives back a task that took the name of a finished one if the worker died before it could do so', async () => {
     const spool = spoolDirectory()
     drop(spool, 'report', packet({ n: 'ran' }))
     const engine = await openEngine(spool)
@@ -82,7 +82,7 @@ describe('a sweep', () => {
     assert.equal(toDictionary(beginOf(engine, name).vars).n, 'new')
   })
 
-  it('removes what is done, when the runner died before it could', async () => {
+  it('removes a finished task if the worker died before it could do so', async () => {
     const spool = spoolDirectory()
     drop(spool, 'report')
     const engine = await openEngine(spool)
@@ -114,7 +114,7 @@ describe('a sweep', () => {
     assert.deepEqual(leftIn(join(spool, '.spoold/ids')), [])
   })
 
-  it('leaves alone what is young, and everything when it is off', async () => {
+  it('leaves young files alone, and all files when it is off', async () => {
     const spool = spoolDirectory()
     writeFileSync(join(spool, LEFTOVER), 'x')
     utimesSync(join(spool, LEFTOVER), 1, 1)
@@ -123,7 +123,7 @@ describe('a sweep', () => {
     assert.deepEqual(leftIn(spool), [LEFTOVER])
   })
 
-  it('leaves alone what a writer holds, however old', async () => {
+  it('leaves a file alone while a writer holds it, however old it is', async () => {
     const spool = spoolDirectory()
     writeFileSync(join(spool, LEFTOVER), 'x')
     const fd = openSync(join(spool, LEFTOVER), 'r+')
@@ -151,7 +151,7 @@ describe('a sweep', () => {
     assert.deepEqual(leftIn(spool), [path.slice(spool.length + 1)])
   })
 
-  it('does not disturb a program whose body comes slowly, and that loads no libc for it', async () => {
+  it('is kept off by a program whose body comes slowly, which renews the ctime of its file without libc', async () => {
     const spool = spoolDirectory()
     const program = new TestProcess(process.execPath, [
       '--input-type=module',
@@ -171,14 +171,17 @@ describe('a sweep', () => {
     await program.waitFor('waits')
     const [draft = ''] = leftIn(spool)
     const { ctimeMs } = statSync(join(spool, draft))
-    await until('it shows life', () => statSync(join(spool, draft)).ctimeMs > ctimeMs)
+    await until(
+      'the program renews the ctime of its file',
+      () => statSync(join(spool, draft)).ctimeMs > ctimeMs,
+    )
     program.child.kill('SIGUSR2')
     assert.equal(await program.code(), 0)
     const [task = ''] = leftIn(spool)
     assert.match(program.output, new RegExp(`${task} false\n`))
   })
 
-  it('is nothing to a spool that is not there, and goes on behind what is closed to it', async () => {
+  it('does nothing in a spool that is not there, and does not fail at a file that it may not open', async () => {
     const spool = spoolDirectory()
     assert.deepEqual(await sweep(join(spool, 'none'), 1), {
       removed: 0,
@@ -192,7 +195,7 @@ describe('a sweep', () => {
     await sweep(spool, 1)
   })
 
-  it('that fails is reported once, and again when it had worked in between', async () => {
+  it('is reported once when it fails, and again when it fails after it has worked', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({ spool, ini: { 'spooler-sweep': 1, 'spooler-id-ttl': 1000 } })
     const ids = join(spool, '.spoold/ids')
@@ -204,7 +207,7 @@ describe('a sweep', () => {
     for (let round = 1; round <= 2; round++) {
       rmSync(ids, { recursive: true, force: true })
       writeFileSync(ids, '') // no directory
-      await until(`it is reported, time ${round}`, () => reports() === round, 60_000)
+      await until(`the failure is reported, time ${round}`, () => reports() === round, 60_000)
       rmSync(ids)
       for (let i = 0; i < 2; i++) await swept() // the ids come after the leftovers
     }
@@ -218,7 +221,7 @@ describe('a sweep', () => {
       spool,
       ini: { 'spooler-external': external, 'spooler-sweep': 1 },
     })
-    await until('both are clean', () => leftIn(spool).length + leftIn(external).length === 0)
+    await until('both spools are clean', () => leftIn(spool).length + leftIn(external).length === 0)
     await daemon.waitFor(/swept leftovers of dead writers: 1 unfinished task removed/)
   })
 })
@@ -227,7 +230,7 @@ describe('a sweep of the records', () => {
   const recordsOf = (spool: string) => leftIn(join(spool, '.spoold/records'))
   const LONG_NAME = `uwsgi_spoolfile_on_${'x'.repeat(236)}`
 
-  it('removes those whose task is gone, and no others', async () => {
+  it('removes records whose task is gone, and no others', async () => {
     const spool = spoolDirectory()
     mkdirSync(join(spool, '5'))
     const engine = await openEngine(spool)
@@ -243,7 +246,7 @@ describe('a sweep of the records', () => {
     assert.deepEqual(recordsOf(spool), ['5/kept.json', 'strange.json', 'uwsgi_spoolfile_on_kept.json'])
   })
 
-  it('leaves the record that a new task of the same name gets in this moment', async () => {
+  it('leaves the record that a new task of the same name gets at that moment', async () => {
     const spool = spoolDirectory()
     const engine = await openEngine(spool)
     const fail = () => {

@@ -8,7 +8,7 @@ import type { TaskOrder } from '#src/engines/spool/task-order.js'
 const NOW = Date.now()
 
 describe('the best ready refs', () => {
-  it('are those that the index gives next, in its order, and stay in it', () => {
+  it('are the refs that the index gives next, in its order, and stay in the index', () => {
     const ref = fc
       .tuple(fc.constantFrom('', '5/', '10/'), fc.integer({ min: 1, max: 60 }))
       .map(([prefix, n]) => `${prefix}uwsgi_spoolfile_on_h_1_${n}_1_${1_700_000_000 + ((n * 37) % 50)}_1`)

@@ -12,7 +12,7 @@ import { spoolDirectory } from '../../helpers/workspace.js'
 
 const FREQUENCY_MS = 100
 
-/** Without events: what is found is found by its passes. */
+/** Starts a scanner without events, which finds tasks by its passes alone. */
 async function scannerOf(spool: string, windowSize = 1000) {
   const index = new TaskIndex({ order: 'name', frequencyMs: FREQUENCY_MS, windowSize })
   const options = { spool, rules: { ordered: true, strictNames: false }, frequencyMs: FREQUENCY_MS }
@@ -21,12 +21,12 @@ async function scannerOf(spool: string, windowSize = 1000) {
   return { scanner, index }
 }
 
-/** Old enough that its stamp proves something. */
+/** Waits until the directories are so old that their stamps prove something. */
 async function aged(...paths: string[]): Promise<void> {
   for (const path of paths) await until(`${path} is old`, () => Date.now() - statSync(path).ctimeMs > 2500)
 }
 
-/** Called with each path that is listed; what they throw, listing it throws. */
+/** Called with each path that is listed. Listing throws what they throw. */
 const listeners = new Set<(path: string) => void>()
 let unhook = () => {}
 before(() => {
@@ -39,8 +39,8 @@ after(() => unhook())
 
 const passes = (count: number) => new Promise(resolve => setTimeout(resolve, count * FREQUENCY_MS))
 
-describe('directories that were listed', { concurrency: true }, () => {
-  it('are not listed again for what comes in one of them', async () => {
+describe('the directories of a spool', { concurrency: true }, () => {
+  it('are not listed again when tasks come in others', async () => {
     const spool = spoolDirectory()
     for (let i = 0; i < 300; i++) mkdirSync(join(spool, String(i)))
     mkdirSync(join(spool, '7/3'))
@@ -64,7 +64,7 @@ describe('directories that were listed', { concurrency: true }, () => {
     assert.deepEqual(index.take(9), ['7/3/of-a-lower-one', '250/of-one', '400/of-a-new-one'])
   })
 
-  it('keep what was found in them, each once, in order, while others are listed', async () => {
+  it('keep the refs found in them, each once and in order, while others are listed', async () => {
     const spool = spoolDirectory()
     for (const priority of ['3', '5', '9']) mkdirSync(join(spool, priority))
     for (const name of ['3/a', '3/b', '5/a', '9/a', '9/b']) drop(spool, name)
@@ -74,12 +74,12 @@ describe('directories that were listed', { concurrency: true }, () => {
     rmSync(join(spool, '5/a'))
     drop(spool, '5/b')
     drop(spool, 'beside')
-    await until('they are found', () => index.ready === 6)
+    await until('the new tasks are found', () => index.ready === 6)
     scanner.close()
     assert.deepEqual(index.take(9), ['3/a', '3/b', '5/b', '9/a', '9/b', 'beside'])
   })
 
-  it('of more tasks than the window holds are all listed: what had no room is in none of them alone', async () => {
+  it('lose no task if they hold more tasks than the window', async () => {
     const spool = spoolDirectory()
     for (const priority of ['3', '5']) mkdirSync(join(spool, priority))
     for (let i = 0; i < 9; i++) drop(spool, `5/${i}`)
@@ -99,7 +99,7 @@ describe('directories that were listed', { concurrency: true }, () => {
     scanner.close()
   })
 
-  it('and did not change are listed again for what had no room in the window', async () => {
+  it('are listed again, though unchanged, for tasks that had no room in the window', async () => {
     const spool = spoolDirectory()
     mkdirSync(join(spool, '5'))
     for (let i = 0; i < 9; i++) drop(spool, `5/${i}`)
@@ -121,7 +121,7 @@ describe('directories that were listed', { concurrency: true }, () => {
     )
   })
 
-  it('and did not change are listed for a look at what waits', async () => {
+  it('are listed, though unchanged, for a look at later tasks', async () => {
     const spool = spoolDirectory()
     mkdirSync(join(spool, '5'))
     const path = drop(spool, '5/later')
@@ -131,11 +131,11 @@ describe('directories that were listed', { concurrency: true }, () => {
       index.returned({ ref, kind: 'later', ranMs: 0, atMs: Date.now() + 1e9 }, Date.now())
     utimesSync(path, 0, 0) // changes the file alone
     scanner.scanNow()
-    await until('it is found', () => index.ready === 1)
+    await until('the task is found', () => index.ready === 1)
     scanner.close()
   })
 
-  it('are listed when somebody set their times back, as rsync -t, tar and cp -p do', async () => {
+  it('are listed after somebody set their times back, as rsync -t, tar and cp -p do', async () => {
     const spool = spoolDirectory()
     mkdirSync(join(spool, '5'))
     const long = new Date(Date.now() - 86_400_000)
@@ -144,7 +144,7 @@ describe('directories that were listed', { concurrency: true }, () => {
     const { scanner, index } = await scannerOf(spool)
     drop(spool, '5/restored')
     utimesSync(join(spool, '5'), long, long)
-    await until('it is found', () => index.ready === 1)
+    await until('the task is found', () => index.ready === 1)
     scanner.close()
   })
 
@@ -153,7 +153,7 @@ describe('directories that were listed', { concurrency: true }, () => {
     ['a link to themselves', (spool: string) => symlinkSync(join(spool, '../moved'), join(spool, '5'))],
     ['nothing', () => {}],
   ] as const)
-    it(`and were exchanged for ${exchange} are entered no more`, async () => {
+    it(`are entered no more once they are exchanged for ${exchange}`, async () => {
       const spool = spoolDirectory()
       const [outside, moved] = [join(spool, '../outside'), join(spool, '../moved')]
       for (const directory of [join(spool, '5'), join(spool, '5/1'), outside, join(outside, '1')])
@@ -176,7 +176,7 @@ describe('directories that were listed', { concurrency: true }, () => {
       scanner.close()
     })
 
-  it('and could not be, are tried again', async () => {
+  it('are tried again if they could not be listed', async () => {
     const spool = spoolDirectory()
     mkdirSync(join(spool, '5'))
     drop(spool, '5/task')
@@ -189,7 +189,7 @@ describe('directories that were listed', { concurrency: true }, () => {
     await passes(3)
     assert.equal(index.ready, 0)
     listeners.delete(fail)
-    await until('it is found', () => index.ready === 1)
+    await until('the task is found', () => index.ready === 1)
     scanner.close()
   })
 })

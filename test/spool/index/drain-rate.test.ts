@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it, mock } from 'node:test'
 import { DrainRate, LONG_BACKLOG, RATE_WINDOW_MS } from '#src/engines/spool/index/scan-timetable.js'
 
-/** What it judges after a window in which so many tasks have ended. */
+/** Returns the judgement after a window in which `ended` tasks have ended. */
 function judged(
   ended: number,
   counts: { ready: number; busy: number; waiting: number },
@@ -19,22 +19,22 @@ function judged(
   }
 }
 
-describe('workers race through a backlog', () => {
+describe('DrainRate', () => {
   const [FAST, SLOW] = [1000, 100]
   const LONG = { ready: LONG_BACKLOG + 1, busy: 1, waiting: 0 }
 
-  it('if it is long and they are fast', () => {
+  it('judges that workers race if the backlog is long and they are fast', () => {
     assert.equal(judged(FAST, LONG), true)
     assert.equal(judged(SLOW, LONG), false)
     assert.equal(judged(FAST, { ...LONG, ready: LONG_BACKLOG }), false)
   })
 
-  it('unless the listing that follows would meet more that waits than was run', () => {
+  it('judges that they do not race if as many refs wait as are ready, because a listing meets those in vain', () => {
     assert.equal(judged(FAST, { ...LONG, waiting: LONG.ready - 1 }), true)
     assert.equal(judged(FAST, { ...LONG, waiting: LONG.ready }), false)
   })
 
-  it('is not known while nobody works', () => {
+  it('has no judgement while nobody works', () => {
     assert.equal(judged(0, { ...LONG, busy: 0 }), undefined)
   })
 })

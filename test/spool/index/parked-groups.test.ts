@@ -22,8 +22,8 @@ function park(index: TaskIndex, ref: string, what: Partial<Report>): void {
 const unknown = (name: string): Partial<Report> => ({ reason: 'unknown-name', detail: name })
 const waits = (name: string): Partial<Report> => ({ reason: 'slot', slots: { name, count: 2 } })
 
-describe('what is parked', () => {
-  it('is told by reason and name: what runs alone first, then the largest groups', () => {
+describe('the groups of parked refs', () => {
+  it('are by reason and name: refs that run alone first, then the largest groups', () => {
     const index = parkedIn(
       ['a', unknown('mail')],
       ['b', unknown('sms')],
@@ -43,7 +43,7 @@ describe('what is parked', () => {
     ])
   })
 
-  it('is told no longer once its file has changed, or its reason is over', () => {
+  it('leave out a ref once its file has changed or its reason is over', () => {
     const index = parkedIn(
       ['a', unknown('mail')],
       ['b', unknown('mail')],
@@ -60,7 +60,7 @@ describe('what is parked', () => {
     assert.deepEqual(parkedGroups(index), [])
   })
 
-  it('is told under the name that the file has now', () => {
+  it('have a ref under the name that its file has now', () => {
     const index = parkedIn(['a', unknown('mail')])
     index.changed('a', true)
     index.take(1, NOW)
@@ -68,7 +68,7 @@ describe('what is parked', () => {
     assert.deepEqual(parkedGroups(index), [{ reason: 'unknown-name', name: 'sms', count: 1, tasks: ['a'] }])
   })
 
-  it('is told in parts, of one reason and name', () => {
+  it('can be read in parts, for one reason and name', () => {
     const index = parkedIn(
       ...['a', 'b', 'c'].map(ref => [ref, unknown('mail')] as const),
       ['d', unknown('sms')],
@@ -86,7 +86,7 @@ describe('what is parked', () => {
     assert.deepEqual(part(2, 0), [])
   })
 
-  it('is bounded: of many names and long ones the rest is counted without them, and few tasks are named', () => {
+  it('are bounded: long names are cut, the rest of many names is one group, and few tasks are named', () => {
     const index = new TaskIndex({ order: 'arrival', frequencyMs: 30_000 })
     for (let i = 0; i < 3000; i++) park(index, `t${i}`, unknown(`${i % 1500}-${'x'.repeat(300)}`))
     const groups = parkedGroups(index)

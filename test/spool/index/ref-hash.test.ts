@@ -11,15 +11,15 @@ const contentsOf = (map: HashMap<number>) =>
     ),
   )
 
-describe('a map by hashes', () => {
+describe('HashMap', () => {
   const hashed = (i: number) => hash(`uwsgi_spoolfile_on_h_${i}`)
-  const crowded = (i: number) => (i + 1) * 2 ** 32 // all have their place where the first one is
+  const crowded = (i: number) => (i + 1) * 2 ** 32 // all have the same place
   for (const [name, keyOf, count] of [
     ['of a few', hashed, 40],
     ['of many', hashed, 5000],
     ['whose places are the same', crowded, 100],
   ] as const)
-    it(`${name} holds what a Map holds, while some come and go`, () => {
+    it(`${name} holds what a Map holds while keys come and go`, () => {
       const random = new Random(SEED)
       const keys = Array.from({ length: count }, (_, i) => keyOf(i))
       const map = new HashMap<number>()
@@ -37,7 +37,7 @@ describe('a map by hashes', () => {
       }
     })
 
-  it('says which keys are wanted, by what is at them', () => {
+  it('lists the keys that are wanted, by key and value', () => {
     const map = new HashMap<number>()
     for (let i = 0; i < 1000; i++) map.set(hashed(i), i)
     const wanted = [...map.keys((key, i) => i < 500 && key !== hashed(7))]

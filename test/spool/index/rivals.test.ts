@@ -12,14 +12,14 @@ function scan(index: TaskIndex, refs: readonly string[]): void {
   index.endScan({ isAsBefore: () => false, isListed: () => true })
 }
 
-/** Workers found so many tasks gone, or locked by somebody else, and ran so many others. */
+/** Reports that workers found `vain` tasks gone or locked by somebody else, and ran `done` others. */
 function report(index: TaskIndex, { vain = 0, done = 0 }): void {
   for (let i = 0; i < vain; i++)
     index.returned({ ref: `vain-${i}`, kind: i % 2 === 0 ? 'gone' : 'locked', ranMs: 0 }, NOW + 1e9)
   for (let i = 0; i < done; i++) index.done([`done-${i}`])
 }
 
-/** Its refs are `a000`, `a001` …, by arrival or name, or by age in the priorities `1/` and `2/`. */
+/** Returns an index of the refs `a000`, `a001` …, by arrival or name, or by age in the priorities `1/` and `2/`. */
 function indexOf(count: number, order: TaskOrder = 'arrival', { vain = 20, done = 0 } = {}) {
   const index = new TaskIndex({ order, frequencyMs: 30_000 })
   const prefix = (i: number) => (order === 'age' ? `${i < count / 2 ? 1 : 2}/` : '')
@@ -29,8 +29,8 @@ function indexOf(count: number, order: TaskOrder = 'arrival', { vain = 20, done 
   return { index, refs }
 }
 
-describe('refs of a directory that others run, too', () => {
-  it('are taken in an order of their own, each once, while more than a quarter of what workers find is in vain', () => {
+describe('refs of a directory whose tasks others run, too', () => {
+  it('are taken once each, in random order, while over a quarter of what workers find is gone or locked', () => {
     const { index, refs } = indexOf(100, 'arrival', { vain: 20, done: 59 })
     const taken = index.take(100)
     assert.notDeepEqual(taken, refs)
@@ -38,13 +38,13 @@ describe('refs of a directory that others run, too', () => {
     assert.deepEqual(taken.toSorted(), refs)
   })
 
-  it('are any of the next thousand', () => {
+  it('are taken from among the next thousand', () => {
     const { index, refs } = indexOf(3000)
     const taken = index.take(1000)
     assert.deepEqual(taken.toSorted(), refs.slice(0, 1000))
   })
 
-  it('stay in their order by name, where a quarter or less is in vain, and where it is but a few', () => {
+  it('stay in order if they are ordered by name, or if at most a quarter or only a few are found in vain', () => {
     for (const [order, reports] of [
       ['name', { vain: 20, done: 0 }],
       ['arrival', { vain: 20, done: 60 }],
@@ -55,7 +55,7 @@ describe('refs of a directory that others run, too', () => {
     }
   })
 
-  it('are in order again when nothing was in vain for two seconds', t => {
+  it('are in order again when none was found in vain for two seconds', t => {
     let now = 1e6
     t.mock.method(performance, 'now', () => now)
     for (const [ms, isOrdered] of [
@@ -68,19 +68,19 @@ describe('refs of a directory that others run, too', () => {
     }
   })
 
-  it('are not those that a worker was to hand back, or that ended here before: nobody else need be there', () => {
+  it('stay in order if those found in vain were withdrawn or ended here: nobody else need be there', () => {
     const { index, refs } = indexOf(100, 'arrival', { vain: 0 })
-    for (const ref of index.take(20)) index.abandoned(ref) // recalled
+    for (const ref of index.take(20)) index.abandoned(ref) // withdrawn
     for (const ref of index.take(20)) index.returned({ ref, kind: 'locked', ranMs: 0 }, NOW + 1e9)
     const ended = index.take(20)
     index.done(ended)
-    scan(index, ended) // it was late
+    scan(index, ended) // the scan was late
     for (const ref of index.take(20)) index.returned({ ref, kind: 'gone', ranMs: 0 }, NOW)
     scan(index, refs.slice(40))
     assert.deepEqual(index.take(100), refs.slice(40))
   })
 
-  it('are all of the most urgent priority before any other, of one that comes meanwhile, too', () => {
+  it('are all taken from the most urgent priority first, even from one that comes meanwhile', () => {
     const { index, refs } = indexOf(100, 'age')
     const first = index.take(30)
     index.changed('0/b', true, NOW)
@@ -89,14 +89,14 @@ describe('refs of a directory that others run, too', () => {
     assert.deepEqual(first.toSorted(), refs.slice(0, 50))
   })
 
-  it('come after one that a worker handed back, whose place is among them', () => {
+  it('that a worker handed back are given first, in order', () => {
     const { index } = indexOf(40)
     const taken = index.take(10)
     for (const ref of taken) index.returned({ ref, kind: 'untouched', ranMs: 0 }, NOW)
     assert.deepEqual(index.take(10), taken.toSorted())
   })
 
-  it('are with their worker again once somebody has seen that it began them', () => {
+  it('are with their worker again once a look finds that the worker has begun them', () => {
     const { index, refs } = indexOf(10)
     for (const ref of index.take(10)) index.abandoned(ref)
     const [first = ''] = index.take(1) // so that the others are those that come next
@@ -106,7 +106,7 @@ describe('refs of a directory that others run, too', () => {
     assert.equal(index.busy, 10)
   })
 
-  it('come last once an event told that somebody has begun them, and not once it told that they were removed; then a scan tells', () => {
+  it('come last after an event of their begin, and not at all after one of their removal until a scan meets them', () => {
     const { index, refs } = indexOf(40)
     index.returned({ ref: 'other', kind: 'parked', ranMs: 0, reason: 'slot', slots: SLOTS }, NOW)
     const [first = ''] = index.take(1)
@@ -121,7 +121,7 @@ describe('refs of a directory that others run, too', () => {
     assert.deepEqual([index.runsLow, index.take(9)], [false, [gone]])
   })
 
-  it('are neither lost nor doubled by a scan that lists them meanwhile, and forgotten if it does not meet them', () => {
+  it('are neither lost nor doubled by a scan that lists them meanwhile, and forgotten by one that does not', () => {
     const { index, refs } = indexOf(60)
     const taken = index.take(10)
     const left = refs.filter(ref => !taken.includes(ref))
@@ -140,7 +140,7 @@ describe('refs of a directory that others run, too', () => {
 })
 
 describe('the event of the removal of a task that ran here', () => {
-  it('makes no work if it comes after the report, and what comes after it does: there is a new file', () => {
+  it('makes no work if it comes after the report, while a further event does, because there is a new file', () => {
     const { index } = indexOf(2, 'arrival', { vain: 0 })
     const [first = '', second = ''] = index.take(2)
     index.done([first])
@@ -166,7 +166,7 @@ describe('the event of the removal of a task that ran here', () => {
     assert.ok(index.changed(second, true, NOW))
   })
 
-  it('is not taken for that of a new file that was stored where no events come', () => {
+  it('is no longer expected once a new file of that name is stored where no events come', () => {
     const { index } = indexOf(1, 'arrival', { vain: 0 })
     const [ref = ''] = index.take(1)
     index.done([ref])
@@ -176,7 +176,7 @@ describe('the event of the removal of a task that ran here', () => {
 })
 
 describe('the queue for a slot', () => {
-  /** All of its refs wait for a slot. */
+  /** Returns an index all of whose refs wait for a slot. */
   function waitingOf(count: number) {
     const all = indexOf(count, 'name', { vain: 0 })
     for (const ref of all.index.take(count))
@@ -185,7 +185,7 @@ describe('the queue for a slot', () => {
     return { ...all, queue }
   }
 
-  it('gives them in order while nobody else is there, and any of the next ones while somebody is', () => {
+  it('gives refs in order while nobody else runs tasks, and any of the next ones while somebody does', () => {
     const { index, refs, queue } = waitingOf(200)
     assert.equal(index.slots.next(queue, 50), 50)
     assert.deepEqual(index.take(50), refs.slice(0, 50))
@@ -197,7 +197,7 @@ describe('the queue for a slot', () => {
       assert.ok(refs.indexOf(ref) <= 50 + i + 40, `${ref} before ${50 + i}`)
   })
 
-  it('loses those whose removal an event tells, while somebody else is there, and makes no work of them; then a scan tells', () => {
+  it('drops a ref at the event of its removal while somebody else runs tasks, until a scan meets it', () => {
     const { index, refs, queue } = waitingOf(5)
     const [first = '', second = '', ...rest] = refs
     assert.ok(index.changed(first, true, NOW)) // nobody else is there: it was replaced, or people removed it
@@ -212,7 +212,7 @@ describe('the queue for a slot', () => {
     assert.deepEqual([index.runsLow, index.take(9)], [false, [second]])
   })
 
-  it('has those looked at again after a while that are locked when it is their turn, as somebody runs them', () => {
+  it('gives a ref that is locked when its turn comes again after growing waits, because somebody runs it', () => {
     const { index, refs, queue } = waitingOf(1)
     const [ref = ''] = refs
     const locked = { ref, kind: 'locked', ranMs: 0 } as const
@@ -226,7 +226,7 @@ describe('the queue for a slot', () => {
     assert.deepEqual(waits, [250, 500, 1000])
   })
 
-  it('goes on with those that it knows when the scan that was to find more is cut short', () => {
+  it('goes on with the refs that it knows when the scan for more is cut short', () => {
     const index = new TaskIndex({ order: 'name', frequencyMs: 30_000 })
     const refs = Array.from({ length: 210_000 }, (_, i) => `a${i}`)
     for (const ref of refs)
@@ -241,7 +241,7 @@ describe('the queue for a slot', () => {
     assert.deepEqual([queue.runsLow, [...queue.inOrder()]], [true, known])
   })
 
-  it('gives a worker that goes on with a name only what comes before all that is ready', () => {
+  it('gives a worker that goes on with a name only refs that come before all ready ones', () => {
     const { index, refs } = waitingOf(6)
     assert.deepEqual(index.slots.takeFirst(SLOTS, 2), refs.slice(0, 2))
     index.changed('a001b', true, NOW)

@@ -4,7 +4,7 @@ import { setTimeout } from 'node:timers/promises'
 import { ScanTimetable } from '#src/engines/spool/index/scan-timetable.js'
 
 describe('requests for a scan', () => {
-  it('become one, at the earliest time, and for all files if one of them was', () => {
+  it('become one scan, at the earliest time, and for all files if one of the requests was', () => {
     for (const [first, second] of [
       [5, 9],
       [9, 5],
@@ -20,7 +20,7 @@ describe('requests for a scan', () => {
 })
 
 describe('a listing because of unclear events', () => {
-  it('that was put off comes at once when nothing else is to be done, unless the last one was just now', async () => {
+  it('that was put off comes at once when there is nothing else to do, unless the last one has only just ended', async () => {
     const timetable = new ScanTimetable(1_000_000)
     const now = performance.now()
     timetable.begin()

@@ -24,7 +24,7 @@ function scannerOf(spool: string, frequencyMs = 1_000_000) {
 const timers = () => process.getActiveResourcesInfo().filter(kind => kind === 'Timeout').length
 
 describe('a scanner', () => {
-  it('that was closed is kept alive by nothing that workers report later', async () => {
+  it('starts no timer for what workers report after it was closed', async () => {
     const spool = spoolDirectory()
     drop(spool, 'later')
     const { scanner, index, found } = scannerOf(spool)
@@ -38,7 +38,7 @@ describe('a scanner', () => {
     assert.equal(timers(), before)
   })
 
-  it('knows tasks that come by event and by scan in their order of arrival, free names by first sight', async () => {
+  it('orders tasks by arrival, whether events or scans find them, and free names by first sight', async () => {
     const spool = spoolDirectory()
     const index = new TaskIndex({ order: 'arrival', frequencyMs: 1_000_000 })
     const rules = { ordered: false, strictNames: false }
@@ -53,7 +53,7 @@ describe('a scanner', () => {
     scanner.close()
   })
 
-  it('has a worker look at what waits for a slot and is removed or replaced', async () => {
+  it('has a worker look at a task that waits for a slot when its file is removed or replaced', async () => {
     const spool = spoolDirectory()
     for (const name of ['removed', 'replaced']) drop(spool, name)
     const { scanner, index, found } = scannerOf(spool)
@@ -64,12 +64,12 @@ describe('a scanner', () => {
     assert.equal(index.parkedFor('slot'), 2)
     rmSync(join(spool, 'removed'))
     drop(spool, 'replaced')
-    await until('neither waits', () => index.parkedFor('slot') === 0)
+    await until('neither task waits', () => index.parkedFor('slot') === 0)
     assert.deepEqual(found.sort(), ['removed', 'replaced'])
     scanner.close()
   })
 
-  it('gives of what waits for its time only what changed without an event, and after a step of the clock all', async t => {
+  it('gives only those later tasks that changed without an event, and all of them after a step of the clock', async t => {
     const spool = spoolDirectory()
     const COUNT = 200
     for (let i = 0; i < COUNT; i++) drop(spool, `t${i}`)
@@ -82,11 +82,11 @@ describe('a scanner', () => {
         index.returned({ ref, kind: 'later', ranMs: 0, atMs: Date.now() + 86_400_000 }, Date.now())
       }
     })
-    /** What two looks in a row give. */
+    /** Returns what two looks in a row give. */
     const looked = async () => {
       given = []
       const before = looks
-      await until('it has looked twice', () => looks >= before + 2, 20_000)
+      await until('the scanner has looked twice', () => looks >= before + 2, 20_000)
       return given
     }
     let looks = 0
@@ -102,7 +102,7 @@ describe('a scanner', () => {
     assert.deepEqual([...new Set(await looked())], ['t7'])
     await until('no file is new any more', async () => (await looked()).length === 0, 20_000)
     rmSync(join(spool, 't7'))
-    await until('that one is no longer counted', () => index.waiting === COUNT - 1, 20_000)
+    await until('the removed task is no longer counted', () => index.waiting === COUNT - 1, 20_000)
     await until('no file is new any more', async () => (await looked()).length === 0, 20_000)
     const now = Date.now.bind(Date)
     t.mock.method(Date, 'now', () => now() - 3_600_000)
@@ -110,7 +110,7 @@ describe('a scanner', () => {
     scanner.close()
   })
 
-  it('takes the name of the spool itself, whose rights are changed, for no task', async () => {
+  it('does not treat the name of the spool as a task when the mode of the spool changes', async () => {
     const spool = spoolDirectory()
     const { scanner, found } = scannerOf(spool)
     await scanner.start()
@@ -121,30 +121,30 @@ describe('a scanner', () => {
     scanner.close()
   })
 
-  it('finds a task that is called like the spool itself', async () => {
+  it('finds a task that has the name of the spool', async () => {
     const spool = spoolDirectory()
     const { scanner, found } = scannerOf(spool)
     await scanner.start()
     drop(spool, 'spool')
-    await until('it is found', () => found.includes('spool'))
+    await until('the task is found', () => found.includes('spool'))
     scanner.close()
   })
 
-  it('lists nothing again because of many events that came little by little', async () => {
+  it('does not list again because of many events that come little by little', async () => {
     const spool = spoolDirectory()
     const { scanner, index } = scannerOf(spool)
     await scanner.start()
     const before = scanner.stats.looks
     for (let known = 0; known < 10_000; known = index.busy) {
       for (let i = 0; i < 500; i++) drop(spool, `t${known + i}`, '')
-      await until('these are known', () => index.busy === known + 500)
+      await until('the dropped tasks are known', () => index.busy === known + 500)
     }
     for (let i = 0; i < 10; i++) await setTimeout(10)
     assert.equal(scanner.stats.looks, before)
     scanner.close()
   })
 
-  it('that put a listing off, because the last one took long, lists once the tasks are done', async t => {
+  it('that put off a listing because the last one took long lists once the tasks are done', async t => {
     const spool = spoolDirectory()
     for (let i = 0; i < 1000; i++) drop(spool, `t${i}`, '')
     const { scanner, index, found } = scannerOf(spool)
@@ -158,15 +158,15 @@ describe('a scanner', () => {
     await scanner.start()
     assert.equal(scanner.stats.lastMs >= 60_000, true)
     mkdirSync(join(spool, '5'))
-    await until('that is heard of', () => scanner.stats.watched === 2)
+    await until('the new priority is heard of', () => scanner.stats.watched === 2)
     assert.equal(scanner.stats.looks, 1)
     index.done(found)
     scanner.tasksEnded(found.length, false)
-    await until('it has listed again', () => scanner.stats.looks === 2, 10_000)
+    await until('the scanner has listed again', () => scanner.stats.looks === 2, 10_000)
     scanner.close()
   })
 
-  it('that began with a long backlog misses nothing that comes before its late watch, and hears of what comes after', async () => {
+  it('that began with a long backlog misses no task from before its late watch, and hears of those after it', async () => {
     const spool = spoolDirectory()
     const BACKLOG = 5500 // more than a watch is opened for at once
     for (let i = 0; i < BACKLOG; i++) drop(spool, `t${i}`, '')
@@ -200,7 +200,7 @@ describe('a scanner', () => {
     }
   })
 
-  it('looks again at what is no task, and was written to during a long backlog, as soon as it hears of changes again', async () => {
+  it('looks again at a malformed file that was written to during a long backlog, once it hears events again', async () => {
     const spool = spoolDirectory()
     const BACKLOG = 5500 // more than a watch is opened for at once
     for (let i = 0; i < BACKLOG; i++) drop(spool, `t${i}`, '')
@@ -214,7 +214,7 @@ describe('a scanner', () => {
       assert.deepEqual(index.take(1), ['a'])
       index.returned({ ref: 'a', kind: 'malformed', ranMs: 0 }, Date.now())
       appendFileSync(join(spool, 'a'), 'more')
-      await until('it is looked at again', () => {
+      await until('the malformed file is looked at again', () => {
         const refs = index.take(1000)
         for (const ref of refs) if (ref !== 'a') rmSync(join(spool, ref), { force: true })
         index.done(refs)
@@ -226,7 +226,7 @@ describe('a scanner', () => {
     }
   })
 
-  it('hears of the most urgent priorities, and finds the others by their stamps, when there are many', async () => {
+  it('finds tasks in every priority, even if there are more than it can watch', async () => {
     const spool = spoolDirectory()
     for (let i = 1; i <= 1200; i++) mkdirSync(join(spool, String(i)))
     const { scanner, found } = scannerOf(spool, 500)
@@ -237,7 +237,7 @@ describe('a scanner', () => {
     scanner.close()
   })
 
-  it('knows a priority that is removed and made again at once for another one', async () => {
+  it('treats a priority that is removed and made again at once as a new one', async () => {
     const spool = spoolDirectory()
     mkdirSync(join(spool, '7'))
     const { scanner, found } = scannerOf(spool)
@@ -253,7 +253,7 @@ describe('a scanner', () => {
 })
 
 describe('watches', () => {
-  it('on directories of few entries stay when a backlog is worked off', async () => {
+  it('stay open on directories with few entries while a backlog is worked off', async () => {
     const spool = spoolDirectory()
     for (const priority of ['1', '5']) mkdirSync(join(spool, priority))
     const heard: string[] = []
@@ -270,7 +270,7 @@ describe('watches', () => {
     drop(spool, '5/of-many')
     drop(spool, '1/urgent')
     drop(spool, 'beside')
-    await until('they are heard of', () => heard.includes('1/urgent') && heard.includes('beside'))
+    await until('both tasks are heard of', () => heard.includes('1/urgent') && heard.includes('beside'))
     watches.followOnly(listing, false)
     drop(spool, '5/of-many-more')
     await until('the others are heard of again', () => heard.includes('5/of-many-more'))
@@ -278,7 +278,7 @@ describe('watches', () => {
     watches.close()
   })
 
-  it('are open again for a directory whose watch was refused, and which was moved away and back just then', async t => {
+  it('are opened for a directory whose watch was refused, even if it was moved away and back meanwhile', async t => {
     const spool = spoolDirectory()
     mkdirSync(join(spool, '5'))
     const refusal = t.mock.method(fs, 'watch', () => {
@@ -299,7 +299,7 @@ describe('watches', () => {
     watches.followOnly(new Map([['5/', { stamp, entries: 3 }]]), false)
     assert.deepEqual(watches.counts, { watched: 1, refused: 0 })
     drop(spool, '5/urgent')
-    await until('it is heard of', () => heard.includes('5/urgent'))
+    await until('the new task is heard of', () => heard.includes('5/urgent'))
     watches.close()
   })
 })

@@ -10,7 +10,7 @@ import { spoolDirectory } from '../../helpers/workspace.js'
 const SLOTS = { name: 'few', count: 3 }
 const NONE: ReadonlySet<number> = new Set()
 
-/** One task waits. At each look another slot is free, until it was looked so often. */
+/** Starts a watch for one task that waits. Another slot is free at each of the first `moments` looks; the last one stays free. */
 function watched(t: TestContext, moments: number) {
   const spool = spoolDirectory()
   const takeSlot = slotTaker('ofd')
@@ -36,38 +36,38 @@ function watched(t: TestContext, moments: number) {
 }
 
 describe('the look for slots that others gave back', () => {
-  it('sends nobody to one that is free for a moment, as it is when it goes from task to task, and somebody to one that stays free', async t => {
+  it('makes a task ready for a slot that stays free, not for one that is free for a moment between two tasks', async t => {
     t.mock.method(performance, 'now', () => 1e6)
     const { index, counts } = watched(t, 10)
-    await until('it has looked', () => index.ready > 0 || counts.looks > 20) // by looks, as the clock stands
+    await until('the watch has looked', () => index.ready > 0 || counts.looks > 20) // by looks, as the clock stands
     assert.equal(index.ready, 1)
     assert.ok(counts.looks > 10, `after ${counts.looks} looks`)
   })
 
-  it('sends somebody after a second, if none stays free', async t => {
+  it('makes a task ready after a second if no slot stays free', async t => {
     let now = 1e6
     t.mock.method(performance, 'now', () => now)
     const { index, counts } = watched(t, Number.POSITIVE_INFINITY)
-    await until('it has looked', () => index.ready > 0 || counts.looks > 5)
+    await until('the watch has looked', () => index.ready > 0 || counts.looks > 5)
     assert.equal(index.ready, 0)
     now += 1000
-    await until('it has looked', () => index.ready > 0 || counts.looks > 20)
+    await until('the watch has looked', () => index.ready > 0 || counts.looks > 20)
     assert.equal(index.ready, 1)
   })
 
-  it('asks whoever is to look, and cannot, once a second: each time it may be a new process', async t => {
+  it('asks a looker that cannot look only once a second, because each time may start a new process', async t => {
     const { index, counts, watch } = watched(t, 0)
     index.returned({ ref: 'b', kind: 'parked', ranMs: 0, reason: 'slot', slots: SLOTS }, Date.now())
     let asked = 0
     const nobody = async () => undefined
     const freeSlots = async () => void asked++
     watch.lookBy({ look: nobody, begun: nobody, later: nobody, holder: nobody, freeSlots })
-    await until('it has asked', () => asked > 0)
+    await until('the watch has asked', () => asked > 0)
     await setTimeout(500)
     assert.deepEqual([asked, counts.looks, index.ready], [1, 1, 1])
   })
 
-  it('sends somebody each second while whoever is to look does not answer, and asks nothing more meanwhile', async t => {
+  it('makes a task ready each second while the looker does not answer, and does not ask it again', async t => {
     const { index, watch } = watched(t, 0)
     index.returned({ ref: 'b', kind: 'parked', ranMs: 0, reason: 'slot', slots: SLOTS }, Date.now())
     let asked = 0

@@ -28,7 +28,7 @@ function scan(index: TaskIndex, refs: readonly string[], nowMs = NOW): void {
 const report = (ref: string, kind: ReportKind, atMs?: number) => ({ ref, kind, ranMs: 0, atMs })
 
 describe('an ordered index', () => {
-  it('gives the best first, and each once', () => {
+  it('gives the best ref first, and each ref once', () => {
     const index = indexOf(['10', '9', '2', '1'])
     assert.deepEqual(index.take(3), ['1', '2', '9'])
     assert.deepEqual(index.take(3), ['10'])
@@ -36,14 +36,14 @@ describe('an ordered index', () => {
     assert.equal(index.busy, 4)
   })
 
-  it('lets a newly dropped urgent task overtake all that is not given', () => {
+  it('lets a new urgent task overtake all refs that are not given yet', () => {
     const index = indexOf(['5/a', '5/b', '5/c'])
     index.take(1)
     index.changed('1/urgent', true)
     assert.deepEqual(index.take(3), ['1/urgent', '5/b', '5/c'])
   })
 
-  it('counts a ref once, wherever it was named, and not while it waits', () => {
+  it('counts a ref once, whether events or scans named it, and not while it waits', () => {
     const index = indexOf(['a', 'b', 'c'])
     index.changed('a', true)
     const [first = ''] = index.take(1)
@@ -71,7 +71,7 @@ describe('an ordered index', () => {
     assert.deepEqual(index.take(9), ['a', 'b'])
   })
 
-  it('forgets what events named once a scan of its whole directory does not meet it, and nothing else', () => {
+  it('forgets refs that events named once a scan of their whole directory does not meet them, and no others', () => {
     const index = indexOf([])
     for (const ref of ['gone', 'there', '5/gone', '7/elsewhere']) index.changed(ref, true)
     index.beginScan(false)
@@ -85,7 +85,7 @@ describe('an ordered index', () => {
     assert.deepEqual(index.take(9), ['gone'])
   })
 
-  it('forgets nothing that an overflowing scan did not meet', () => {
+  it('forgets no ref because an overflowing scan did not meet it', () => {
     const index = indexOf([], { windowSize: 2 })
     index.changed('z', true)
     index.beginScan(false)
@@ -111,7 +111,7 @@ describe('an ordered index', () => {
     assert.equal(index.runsLow, false)
   })
 
-  it('does not let a new task that is worse than what lies beyond the window overtake that', () => {
+  it('does not let a new task overtake better ones that lie beyond the window', () => {
     const index = indexOf(
       Array.from({ length: 30 }, (_, i) => `t${i}`),
       { windowSize: 10 },
@@ -174,14 +174,14 @@ describe('an ordered index', () => {
   })
 })
 
-/** A generated name, so many microseconds before NOW; of a process whose number tells nothing. */
+/** Returns a name generated so many µs before NOW, by a process whose number says nothing of its place. */
 const madeAt = (microsAgo: number, pid = 1000 - microsAgo) => {
   const micros = NOW * 1000 - microsAgo
   return `uwsgi_spoolfile_on_host_${pid}_1_840383826_${Math.floor(micros / 1e6)}_${micros % 1e6}`
 }
 
 describe('an index in order of arrival', () => {
-  it('gives by the time in the names, whoever made them and however they are met', () => {
+  it('orders refs by the time in their names, whoever made them and however they are met', () => {
     const index = indexOf([madeAt(20), madeAt(2_000_007), madeAt(5)], { order: 'arrival' })
     index.changed(madeAt(999_999), true)
     index.changed(madeAt(1), true)
@@ -191,7 +191,7 @@ describe('an index in order of arrival', () => {
     )
   })
 
-  it('gives a free name by first sight, also when later scans meet it again', () => {
+  it('orders a free name by first sight, even if later scans meet it again', () => {
     const index = new TaskIndex({ order: 'arrival', frequencyMs: FREQUENCY_MS })
     scan(index, ['z'], NOW + 1)
     scan(index, [madeAt(-3000), 'z', 'x', 'y'], NOW + 5)
@@ -199,7 +199,7 @@ describe('an index in order of arrival', () => {
     assert.deepEqual(index.take(9, NOW + 9), ['z', madeAt(-3000), 'x', 'y'])
   })
 
-  it('gives a name from a future that is not near by first sight too: a clock that is ahead makes no task wait', () => {
+  it('orders a name from the far future by first sight, too, so that a clock that is ahead makes no task wait', () => {
     const index = new TaskIndex({ order: 'arrival', frequencyMs: FREQUENCY_MS })
     const ahead = madeAt(-3_600_000_000)
     scan(index, [ahead], NOW)
@@ -207,7 +207,7 @@ describe('an index in order of arrival', () => {
     assert.deepEqual(index.take(9, NOW), [ahead, madeAt(-100_000)])
   })
 
-  it('after the clock was set back, gives what came before by first sight: what comes later does not overtake it', () => {
+  it('orders names from before the clock was set back by first sight, so that later tasks do not overtake them', () => {
     const BACK_MS = 3_600_000
     const index = new TaskIndex({ order: 'arrival', frequencyMs: FREQUENCY_MS })
     const madeAfter = (ms: number) => madeAt((BACK_MS - ms) * 1000)
@@ -220,7 +220,7 @@ describe('an index in order of arrival', () => {
   })
 
   for (const kind of ['retry', 'error', 'later', 'ignore'] as const)
-    it(`gives what ended with ${kind} by the time of its next run, also when its worker hands it back or dies`, () => {
+    it(`orders a task that ended with ${kind} by its next run, even if its worker hands it back or dies`, () => {
       const old = madeAt(5_000_000)
       const index = indexOf([old], { order: 'arrival' })
       index.take(1)
@@ -236,7 +236,7 @@ describe('an index in order of arrival', () => {
     })
 
   for (const kind of ['retry', 'error', 'later'] as const)
-    it(`gives what ended with ${kind} by the time of the change that ended its wait, which may be its own settling`, () => {
+    it(`orders a task that ended with ${kind} by the change that ended its wait, which may be its own settling`, () => {
       const old = madeAt(5_000_000)
       const index = indexOf([old], { order: 'arrival' })
       index.take(1)
@@ -248,7 +248,7 @@ describe('an index in order of arrival', () => {
     })
 
   for (const kind of ['locked', 'incomplete'] as const)
-    it(`gives what was ${kind} and then changed by the time in its name: it has been runnable`, () => {
+    it(`orders a task that was ${kind} and then changed by the time in its name, because it has been runnable`, () => {
       const old = madeAt(5_000_000)
       const index = indexOf([old], { order: 'arrival' })
       index.take(1)
@@ -259,7 +259,7 @@ describe('an index in order of arrival', () => {
     })
 
   for (const kind of ['locked', 'incomplete'] as const)
-    it(`gives what was ${kind} by the time in its name: it has been runnable`, () => {
+    it(`orders a task that was ${kind} by the time in its name, because it has been runnable`, () => {
       const old = madeAt(5_000_000)
       const index = indexOf([old], { order: 'arrival' })
       index.take(1)
@@ -269,7 +269,7 @@ describe('an index in order of arrival', () => {
       assert.deepEqual(index.take(9, NOW + 1000), [old, madeAt(4_000_000)])
     })
 
-  it('gives a new file under the name of one that ran by its own first sight', () => {
+  it('orders a new file under the name of a task that ran by its own first sight', () => {
     const index = new TaskIndex({ order: 'arrival', frequencyMs: FREQUENCY_MS })
     scan(index, ['z'], NOW)
     index.take(1)
@@ -289,39 +289,39 @@ describe('an index in order of arrival', () => {
   })
 })
 
-describe('what a report does to its ref', () => {
+describe('the ref of a report', () => {
   let index: TaskIndex
   beforeEach(() => {
     index = indexOf(['a'])
     index.take(1)
   })
   const returned = (kind: ReportKind, atMs?: number) => index.returned(report('a', kind, atMs), NOW)
-  /** Is it given at this time? */
+  /** True if the ref is given at this time. */
   const isGivenAt = (ms: number) => {
     index.promote(ms)
     return index.take(1, ms).length === 1
   }
 
   for (const kind of ['ok', 'gone'] as const)
-    it(`${kind}: it is forgotten`, () => {
+    it(`is forgotten after ${kind}`, () => {
       returned(kind)
       assert.deepEqual([index.busy, index.ready, index.waiting], [0, 0, 0])
     })
 
-  it('untouched: it is ready again at once', () => {
+  it('is ready again at once after untouched', () => {
     returned('untouched')
     assert.ok(isGivenAt(NOW))
   })
 
   for (const kind of ['retry', 'error', 'later'] as const)
-    it(`${kind}: it waits for its time`, () => {
+    it(`waits for its time after ${kind}`, () => {
       returned(kind, NOW + 5000)
       assert.equal(index.later.wakesAtMs, NOW + 5000)
       assert.ok(!isGivenAt(NOW + 4999))
       assert.ok(isGivenAt(NOW + 5000))
     })
 
-  it('malformed: it is looked at again at its time, or, as no task for good, when its file has changed', () => {
+  it('is looked at again after malformed at its time or, without a time, when its file has changed', () => {
     returned('malformed', NOW + 5000)
     assert.equal(index.later.wakesAtMs, NOW + 5000)
     assert.deepEqual(index.unreadable, { later: 1, ready: 0 })
@@ -337,7 +337,7 @@ describe('what a report does to its ref', () => {
   })
 
   for (const kind of ['malformed', 'incomplete', 'unreadable'] as const)
-    it(`${kind}: it is counted no longer once a look at everything does not find it`, () => {
+    it(`is no longer counted as unreadable after ${kind} once a look at all files does not find it`, () => {
       returned(kind)
       index.beginScan(true)
       index.later.add('b', NOW + 1e9, true)
@@ -349,20 +349,20 @@ describe('what a report does to its ref', () => {
     ['has changed', false],
     ['was removed or replaced', true],
   ] as const)
-    it(`malformed: it is ready at once if it ${what} meanwhile`, () => {
+    it(`is ready at once after malformed if its file ${what} meanwhile`, () => {
       index.changed('a', renamed, NOW)
       returned('malformed')
       assert.deepEqual(index.take(1, NOW), ['a'])
     })
 
   for (const kind of ['ignore', 'unreadable', 'unsettled'] as const)
-    it(`${kind}: it is looked at again after one frequency`, () => {
+    it(`is looked at again one frequency after ${kind}`, () => {
       returned(kind)
       assert.ok(!isGivenAt(NOW + FREQUENCY_MS - 1))
       assert.ok(isGivenAt(NOW + FREQUENCY_MS))
     })
 
-  it('locked: looked at after 2 ms, 4 ms, … never more than a second', () => {
+  it('is looked at again 2 ms after locked, then after 4 ms and so on, up to a second', () => {
     const waits: number[] = []
     for (let i = 0; i < 14; i++) {
       returned('locked')
@@ -373,7 +373,7 @@ describe('what a report does to its ref', () => {
     assert.deepEqual(waits, [2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 1000, 1000, 1000, 1000])
   })
 
-  it('a scan passes by what waits, unless it is forgetful', () => {
+  it('is not given by a scan while it waits, unless the scan is for all files', () => {
     returned('later', NOW + 60_000)
     scan(index, ['a'])
     assert.deepEqual(index.take(1, NOW), [])
@@ -383,7 +383,7 @@ describe('what a report does to its ref', () => {
     assert.deepEqual(index.take(1), ['a'])
   })
 
-  it('a change that comes while a worker looks at its time: looked at again, once', () => {
+  it('is looked at again once if its file changes while a worker looks at its time', () => {
     const index = indexOf(['a'])
     index.take(1)
     index.changed('a', false)
@@ -394,25 +394,25 @@ describe('what a report does to its ref', () => {
     assert.equal(index.waiting, 1)
   })
 
-  it('a change of the file ends a wait that is the file’s own', () => {
+  it('waits no longer for a time of its file when that file changes', () => {
     returned('later', NOW + 60_000)
     assert.ok(index.changed('a', false))
     assert.deepEqual(index.take(1), ['a'])
   })
 
-  it('a change ends the wait of a retry: somebody may have set its time to now', () => {
+  it('waits no longer for a retry when its file changes, because somebody may have set its time to now', () => {
     returned('retry', NOW + 60_000)
     assert.ok(index.changed('a', false))
     assert.deepEqual(index.take(1), ['a'])
   })
 
-  it('a change that is our own doing ends no wait: of what is ignored, we set the times back', () => {
+  it('goes on waiting after ignore when its file changes, because we set its times back', () => {
     returned('ignore', NOW + 60_000)
     assert.ok(!index.changed('a', false))
     assert.deepEqual(index.take(1), [])
   })
 
-  it('a new file under the name of one that just ran is found: our unlink is one rename, its arrival a second', () => {
+  it('is given again for a new file under its name: our unlink is one rename event, the arrival a second one', () => {
     index.changed('a', true)
     returned('ok')
     assert.deepEqual(index.take(1), [])
@@ -424,7 +424,7 @@ describe('what a report does to its ref', () => {
     assert.deepEqual(index.take(1), ['b'])
   })
 
-  it('abandoned by a dead worker: it is ready again at once', () => {
+  it('is ready again at once if its worker died', () => {
     index.abandoned('a')
     assert.deepEqual(index.take(1), ['a'])
   })
@@ -452,7 +452,7 @@ describe('a parked ref', () => {
     assert.deepEqual([index.busy, index.waiting], [1, 1])
   })
 
-  it('stays for its crashes when its file is written, as by the worker that has parked it, and not when it is renamed', () => {
+  it('stays parked as crashed when its file is written, as by the worker that parked it, not when it is renamed', () => {
     index.changed('c', true)
     index.returned(parked(index.take(1)[0] ?? '', 'crashed'), NOW)
     assert.equal(index.changed('c', false), false)
@@ -461,7 +461,7 @@ describe('a parked ref', () => {
     assert.deepEqual([index.take(9), index.parkedFor('crashed')], [['c'], 0])
   })
 
-  it('stays for its crashes when a scan looks again at others, and one of many whose name is not known is found', () => {
+  it('stays parked as crashed through a scan for all files, which gives one of too many to know by name', () => {
     const scanned = (refs: readonly string[]) => {
       index.beginScan(true)
       for (const ref of refs) index.seen(ref, NOW)
@@ -486,7 +486,7 @@ describe('a parked ref', () => {
     assert.deepEqual(index.take(9), [])
   })
 
-  it('that changes is ready: it may be another task by now', () => {
+  it('is ready when its file changes, because it may be another task by now', () => {
     assert.ok(index.changed('b', true))
     assert.deepEqual(index.takeParked('alone', 9), [])
     assert.deepEqual(index.take(9), ['b'])
@@ -504,7 +504,7 @@ describe('a parked ref', () => {
       assert.deepEqual(index.take(9), ['a'])
     })
 
-  it('is one of many that take little memory: a scan tells the names of most', () => {
+  it('takes little memory when there are many: scans tell the names of most', () => {
     const COUNT = 200_000
     const many = new TaskIndex({ order: 'arrival', frequencyMs: FREQUENCY_MS })
     const refs = Array.from(
@@ -532,7 +532,7 @@ describe('a parked ref', () => {
     assert.equal(given, COUNT)
   })
 
-  it('is one of so many at most: further ones wait for a frequency, and are not lost', () => {
+  it('has one of a limited number of places: further refs wait for a frequency, and are not lost', () => {
     const MOST = 10
     const full = new TaskIndex({ order: 'name', frequencyMs: FREQUENCY_MS, parkedSize: MOST })
     const park = (ref: string, reason: ParkReason) => {
@@ -573,7 +573,7 @@ describe('many refs that wait', () => {
     assert.equal(index.later.horizonMs <= NOW + 400_000_000, true)
   })
 
-  it('for longer than others that come due together, are not given with them', () => {
+  it('are not given when others come due together, if they wait for longer', () => {
     const index = new TaskIndex({ order: 'name', frequencyMs: FREQUENCY_MS })
     const refs = Array.from({ length: 200_000 }, (_, i) => `t${i}`)
     for (const [i, ref] of refs.entries()) {

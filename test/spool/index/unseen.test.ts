@@ -10,7 +10,7 @@ function scan(index: TaskIndex, refs: Iterable<string>): void {
   index.endScan()
 }
 
-/** No worker takes any, and no event tells what changes. */
+/** Returns an index whose refs are looked at aside. No worker takes any, and no event tells what changes. */
 function lookedAt(t: TestContext, files: ReadonlyMap<string, Found>): TaskIndex {
   const index = new TaskIndex({ order: 'name', frequencyMs: 30_000 })
   const nobody = async () => undefined
@@ -24,8 +24,8 @@ function lookedAt(t: TestContext, files: ReadonlyMap<string, Found>): TaskIndex 
   return index
 }
 
-describe('what is no task, and ready', () => {
-  it('is counted until it is removed, or replaced by a task, although no event tells', async t => {
+describe('a ready ref that is no task', () => {
+  it('is counted until its file is removed or replaced by a task, even if no event tells', async t => {
     const files = new Map<string, Found>([
       ['a', 0],
       ['junk', 'unreadable'],
@@ -33,11 +33,11 @@ describe('what is no task, and ready', () => {
       ['most', 'unreadable'],
     ])
     const index = lookedAt(t, files)
-    await until('it was looked at', () => index.unreadable.ready === 3)
+    await until('all three were looked at', () => index.unreadable.ready === 3)
     files.delete('junk')
     files.set('more', 0)
     scan(index, files.keys())
-    await until('two are none any more', () => index.unreadable.ready === 1)
+    await until('two of them are no longer counted', () => index.unreadable.ready === 1)
     const tasks: string[] = []
     index.eachReady(ref => tasks.push(ref), Date.now())
     assert.deepEqual(tasks.sort(), ['a', 'more'])
@@ -48,8 +48,8 @@ describe('what is no task, and ready', () => {
   })
 })
 
-describe('what is ready, and nobody has looked at', () => {
-  it('is counted in full also after others were removed, although no event tells', async t => {
+describe('an unseen ref that is ready', () => {
+  it('is counted even after others were removed without an event', async t => {
     const files = new Map<string, Found>([
       ['a', 0],
       ['b', 0],

@@ -5,7 +5,7 @@ import { WaitingList } from '#src/engines/spool/index/waiting-list.js'
 const NOW = 1_000_000
 
 describe('the list of waiting refs', () => {
-  it('names the soonest in order, each once, by the time that counts, and keeps them', () => {
+  it('names the soonest refs in order, each once and by its latest time, and keeps them', () => {
     const list = new WaitingList()
     for (const n of [5, 3, 9, 1, 7]) list.add(`t${n}`, NOW + n * 1000, true)
     list.endOnChange('t3')
@@ -21,7 +21,7 @@ describe('the list of waiting refs', () => {
     assert.deepEqual(new WaitingList().soonest(0, 5, NOW), [])
   })
 
-  it('brings a ref at the time that was said last, not at an earlier one', () => {
+  it('gives a ref at the time that was said last, not at an earlier one', () => {
     const list = new WaitingList()
     list.add('t', NOW + 5000, true)
     list.endOnChange('t')
@@ -33,7 +33,7 @@ describe('the list of waiting refs', () => {
     assert.equal(list.popDue(NOW + 60_000)?.ref, 't')
   })
 
-  it('finds the names of those that come due by listing everything, and gives none before its time', () => {
+  it('finds the names of refs that come due by listing everything, and gives none before its time', () => {
     const list = new WaitingList()
     const COUNT = 200_000
     const refs = Array.from({ length: COUNT }, (_, i) => `t${i}`)

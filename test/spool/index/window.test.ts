@@ -37,12 +37,12 @@ const tasksOf = (priorities: readonly string[]) =>
     { maxLength: 80, selector: ({ ref }) => ref },
   )
 
-/** Distinct numbers in an order that looks like chance. */
+/** Returns distinct numbers in an order that looks random. */
 const shuffled = (count: number) => Array.from({ length: count }, (_, i) => (i * 104_729) % 1_000_003)
 
 describe('a window', () => {
   for (const order of ['name', 'age'] as const)
-    it(`by ${order} gives the best of all that it was shown, in order, and knows what comes before the rest`, () => {
+    it(`by ${order} gives the best of all refs that it was shown, in order, and knows that the rest comes after them`, () => {
       fc.assert(
         fc.property(
           tasksOf(['', '1/', '2/', '10/', '2/1/']),
@@ -64,7 +64,7 @@ describe('a window', () => {
       )
     })
 
-  it('by arrival gives the first that it was shown as they came, and wants no more than it may hold', () => {
+  it('by arrival gives the first refs that it was shown as they came, and takes no more than it may hold', () => {
     fc.assert(
       fc.property(tasksOf(['']), fc.integer({ min: 1, max: 40 }), (tasks, limit) => {
         const window = new ArrivalWindow(limit)
@@ -81,7 +81,7 @@ describe('a window', () => {
     )
   })
 
-  it('by age runs priorities as uWSGI does, and within each what came first', () => {
+  it("by age has priorities in uWSGI's order, and each priority in the order of arrival", () => {
     const tasks = [
       { ref: 'b', time: 0 },
       { ref: 'a', time: 1 },
@@ -98,7 +98,7 @@ describe('a window', () => {
     ['the worst order', Array.from({ length: 300_000 }, (_, i) => 300_000 - i), 'age'],
   ] as const)
     for (const order of isLong ? (['name', 'age'] as const) : [usual])
-      it(`by ${order}, of 300,000 in ${what}, keeps about as many as it may, none worse than what it dropped, and never works for long`, () => {
+      it(`by ${order}, of 300,000 refs in ${what}, keeps the best up to about its limit, and never works for long`, () => {
         const window = new SortedWindow(order, 120_000)
         let [longest, total] = [0, 0]
         const timed = (work: () => void) => {
@@ -112,7 +112,7 @@ describe('a window', () => {
           ref: `uwsgi_spoolfile_on_host_1234_${time}_840383826_1795238706_994353`,
           time,
         }))
-        // a scan reads so many at once
+        // a scan reads 2048 names at once
         for (let i = 0; i < tasks.length; i += 2048)
           timed(() => {
             for (const { ref, time } of tasks.slice(i, i + 2048)) window.add(ref, time)
@@ -121,7 +121,7 @@ describe('a window', () => {
         assert.ok(window.size >= 119_900 && window.size < 135_000, `${window.size}`)
         const taken = takeAll(window)
         assert.deepEqual(taken, refs(sorted(order, tasks).slice(0, taken.length)))
-        // of about 150 parts
+        // the work has about 150 parts
         assert.ok(longest < total / 2, `${longest} of ${total} µs of CPU time at a stretch`)
       })
 })

@@ -7,7 +7,7 @@ import { OPTIONS, SECOND, snapshot, workers } from '../../helpers/scaling.js'
 
 type Busyness = (typeof OPTIONS)['busyness']
 
-/** Ticks of a second; a window has three, and a worker may go after two windows. */
+/** A pool that ticks each second. A window has three ticks, and a worker may go after two windows. */
 class Pool {
   readonly lines: string[] = []
   readonly #options: Snapshot['options']
@@ -52,7 +52,7 @@ const own = (pool: Pool) =>
   pool.lines.filter(line => !line.includes('average busyness of')).filter(line => !line.includes('worker nr'))
 
 describe('busyness', () => {
-  it('says what it is set to', () => {
+  it('lists its settings', () => {
     assert.deepEqual(busynessSettings(OPTIONS), [
       '[busyness] settings: min=25%, max=50%, overload=3, multiplier=10, respawn penalty=2',
       '[busyness] backlog alert is set to 33 request(s), step is 1',
@@ -88,7 +88,7 @@ describe('busyness', () => {
     assert.deepEqual(pool.lines, [])
   })
 
-  it('takes at most 100 % of a run that began before the window', () => {
+  it('counts at most 100 % for a run that began before the window', () => {
     const pool = new Pool()
     pool.tick('i', [0])
     pool.tick('i', [0])
@@ -96,7 +96,7 @@ describe('busyness', () => {
     assert.ok(pool.lines[0]?.endsWith('is at 100%'), pool.lines[0])
   })
 
-  it('takes a worker that was busy and has ended nothing for busy all the time', () => {
+  it('counts a worker that was busy and has ended no run as busy all the time', () => {
     const pool = new Pool()
     pool.window('bi', 0)
     assert.equal(
@@ -113,7 +113,7 @@ describe('busyness', () => {
     assert.equal(pool.window('bb', 0.5), 2)
   })
 
-  it('says that there can be no more', () => {
+  it('logs that there can be no more workers', () => {
     const full = new Pool()
     assert.equal(full.window('bbbbbbbbbb', 1), 10)
     const limited = new Pool()
@@ -136,7 +136,7 @@ describe('busyness', () => {
     assert.equal(pool.window('ii', 0.1), 2)
   })
 
-  it('waits a window longer for each one between minimum and maximum, and again for all after three in a row', () => {
+  it('waits one window longer for each window between minimum and maximum, and starts over after three in a row', () => {
     const pool = new Pool()
     const seen: string[] = []
     for (const share of [0.3, 0.3, 0.3, 0.1, 0.1]) {
@@ -185,7 +185,7 @@ describe('busyness', () => {
     assert.deepEqual(own(pool), [])
   })
 
-  it('gives no penalty for what grew without a stop before', () => {
+  it('gives no penalty for growth without a stop before', () => {
     const pool = new Pool()
     pool.window('bb', 1)
     assert.deepEqual(own(pool), ['[busyness] 3s average busyness is at 100%, will spawn 1 new worker(s)'])
@@ -213,7 +213,7 @@ describe('busyness', () => {
     ])
   })
 
-  it('spawns one when tasks have waited for longer than allowed, and says when there is no room', () => {
+  it('spawns one worker when tasks have waited for longer than allowed, and logs when there is no room', () => {
     const pool = new Pool({ backlogNonzero: 2 }, 1)
     const states = 'i'.repeat(9)
     for (let tick = 0; tick < 3; tick++) pool.tick(states, [], { backlog: 5 })
@@ -235,7 +235,7 @@ describe('busyness', () => {
     ])
   })
 
-  it('says that nothing waits any more', () => {
+  it('logs that no task waits any more', () => {
     const pool = new Pool()
     pool.tick('bb', [], { backlog: 1 })
     pool.tick('bb', [])

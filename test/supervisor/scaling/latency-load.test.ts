@@ -16,7 +16,7 @@ import { SECOND, snapshot } from '../../helpers/scaling.js'
 
 const LOOK_S = 0.05
 
-/** What is known at each look at tasks that arrive at random, so many per second as `rate` says. */
+/** Yields what is known at each look at tasks that arrive at random, `rate` of them per second. */
 function* looks(rate: (second: number) => number, seconds: number, seed: number): Generator<Load> {
   const most = 400
   const pattern = { summary: '', seconds, run: 0.1, load: (second: number) => rate(second) / most }
@@ -33,8 +33,8 @@ function* looks(rate: (second: number) => number, seconds: number, seed: number)
 const SEED = fc.nat(1_000_000)
 
 describe('the arrival rate', () => {
-  /** Of tasks that come by chance, so many per second vary by the root of their number. */
-  it('is known to within twice what one second varies, while it stays the same', () => {
+  /** The number of random arrivals per second varies by its square root. */
+  it('is known to within twice the variation of one second, while it stays the same', () => {
     fc.assert(
       fc.property(SEED, fc.integer({ min: 20, max: 200 }), (seed, rate) => {
         for (const load of [...looks(() => rate, 120, seed)].slice(30 / LOOK_S)) {
@@ -49,7 +49,7 @@ describe('the arrival rate', () => {
     )
   })
 
-  it('is known soon after it has become another one', () => {
+  it('is known soon after it has changed', () => {
     fc.assert(
       fc.property(
         SEED,
@@ -69,7 +69,7 @@ describe('the arrival rate', () => {
   })
 })
 
-/** So many tasks at once, at a second; some are late. */
+/** Tasks that arrive at once at the second `at`; `late` of them are late. */
 interface Burst {
   readonly at: number
   readonly tasks: number
@@ -77,7 +77,7 @@ interface Burst {
 }
 
 describe('workers in reserve', () => {
-  /** Bursts of tasks, some of which are late, and what has been learnt after each. */
+  /** Returns how many workers are kept in reserve after each second of these bursts. */
   function learnt(bursts: readonly Burst[], until = 0): number[] {
     let [load, reserve]: [Load, Reserve] = [emptyLoad(0), NO_RESERVE]
     const all: number[] = []
@@ -100,19 +100,19 @@ describe('workers in reserve', () => {
   const every = (period: number, count: number, late: number) =>
     Array.from({ length: count }, (_, at) => ({ at: (at + 1) * period, tasks: 100, late }))
 
-  it('are kept from the second burst on whose tasks were late, more after each, and given back one by one', () => {
+  it('are kept from the second burst with late tasks on, more after each, and given back one by one', () => {
     const workers = learnt(every(100, 3, 12), 1300)
     assert.deepEqual([workers[199], workers[215], workers[315]], [0, 2, 4])
     assert.deepEqual([workers[800], workers[900], workers[1190]], [4, 3, 2])
     assert.equal(workers[1300], 0) // there has been no task for so long that nothing is known of any
   })
 
-  it('are none for one burst, for bursts that are rare, and where few tasks are late', () => {
+  it('are none for a single burst, for rare bursts, and if few tasks are late', () => {
     for (const bursts of [every(100, 1, 100), every(400, 3, 100), every(100, 9, 3)])
       assert.ok(learnt(bursts).every(workers => workers === 0))
   })
 
-  it('are never more than there may be, and few more at once', () => {
+  it('are never more than the maximum, and at most three more at once', () => {
     const gapsAndLates = fc.array(fc.record({ gap: fc.integer({ min: 5, max: 400 }), late: fc.nat(100) }), {
       minLength: 1,
       maxLength: 20,

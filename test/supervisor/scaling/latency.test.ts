@@ -7,7 +7,7 @@ import { remembering, SECOND, snapshot, workers } from '../../helpers/scaling.js
 import { fixed, MAXIMUM, run, SCALING } from '../../helpers/simulated.js'
 
 describe('latency, simulated', () => {
-  it('stays within one process under ten minutes of steady load', async () => {
+  it('varies by at most one process during ten minutes of steady load', async () => {
     const steady = { summary: '', seconds: 660, run: 0.1, load: () => 0.375 }
     const { seconds } = await run('latency', arrivalsOf(steady, MAXIMUM, 3), 660)
     const settled = seconds.slice(60, 660).map(second => second.workers)
@@ -16,7 +16,7 @@ describe('latency, simulated', () => {
     assert.ok(turns.length <= 2, `${turns.length} changes`)
   })
 
-  it('is done with a thousand tasks at once nearly as soon as sixteen processes, and then gives them back', async () => {
+  it('runs a thousand simultaneous tasks nearly as fast as sixteen fixed workers, and then shrinks to one', async () => {
     const spike = {
       arrivedAt: new Float64Array(1000).fill(10 * SECOND),
       runMicros: new Float64Array(1000).fill(0.1 * SECOND),
@@ -52,7 +52,7 @@ describe('latency', () => {
     assert.ok(most < MAXIMUM / 2, `${most} workers`)
   })
 
-  it('starts as many at once as there are processors, and more if those take long', async () => {
+  it('starts as many workers at once as there are processors, and more if those take long', async () => {
     const decide = remembering(await loadAlgorithm('latency'))
     const options = { ...SCALING, processors: 2 }
     const runs = new Histogram()
@@ -74,7 +74,7 @@ describe('latency', () => {
     assert.equal(at(1.6, 'bbs'), 5)
   })
 
-  it('takes no worker for a queue that soon ends, and all for one that does not', async () => {
+  it('adds no worker for a queue that soon ends, and all workers for one that does not', async () => {
     const after = async (backlog: number) => {
       const decide = remembering(await loadAlgorithm('latency'))
       for (let second = 1; second < 60; second++) {

@@ -26,7 +26,7 @@ const options = fc
     }
     return { ...OPTIONS, ...given, minimum, maximum: minimum + more, busyness }
   })
-/** Where the pool stands in a second, and whether it comes to where it should be. */
+/** The state of the pool at each second, and whether the pool reaches its target. */
 const ticks = fc.array(
   fc.record({
     states: fc.array(fc.constantFrom('b', 'b', 'i', 'i', 's', 'd'), { minLength: 12, maxLength: 12 }),
@@ -38,7 +38,7 @@ const ticks = fc.array(
   { minLength: 20, maxLength: 60 },
 )
 
-describe('whatever it sees', () => {
+describe('whatever the state of the pool', () => {
   for (const algorithm of ALGORITHMS)
     it(`${algorithm.name} keeps the limits, and spawns at most \`step\` at once`, () => {
       fc.assert(

@@ -13,12 +13,12 @@ const stepOf = (step: number) => ({ options: { ...OPTIONS, step } })
 
 /** Two workers are to be idle, and ten ticks with more are too many. */
 const SPARE2: Rules = {
-  'spawns what is missing of the idle ones, one at a time': [['bbi', 4]],
+  'spawns missing idle workers one at a time': [['bbi', 4]],
   'spawns as many at once as `step` says': [['bbb', 5, stepOf(4)]],
   'spawns no more than there is room for': [['bbbbbbbbb', 10, stepOf(4)]],
   'does not spawn when told not to': [['bbb', 3, { canSpawn: false }]],
-  'is stable with as many idle ones as wanted': times(12, ['bii', 3]),
-  'stops one after `idle` ticks with more': [
+  'is stable with as many idle workers as wanted': times(12, ['bii', 3]),
+  'stops one worker after `idle` ticks with more idle ones': [
     ...times(9, ['biii', 4]),
     ['biii', 3],
     ...times(9, ['iii', 3]),
@@ -35,7 +35,7 @@ const SPARE2: Rules = {
     ['bbbs', 5],
   ],
   'does not take a worker that loads for one too many': times(12, ['biis', 4]),
-  'takes a respawn that waits for one that comes': [['bb', 4, { delayed: 2 }]],
+  'counts a respawn that waits as a worker that comes': [['bb', 4, { delayed: 2 }]],
   'does not grow when all respawns wait': [['', 1, { delayed: 1 }]],
 }
 
@@ -48,11 +48,11 @@ const BACKLOG: Rules = {
   ],
   'does not spawn when told not to, and stops none either': [['bbb', 3, { backlog: 4, canSpawn: false }]],
   'is stable when exactly `overload` tasks wait': [['bbb', 3, { backlog: 3 }]],
-  'stops one at each tick while fewer wait': [
+  'stops one worker at each tick while fewer tasks wait': [
     ['iiii', 3],
     ['iii', 2, { backlog: 2 }],
   ],
-  'lets one go as soon as it is idle': [
+  'lets a worker go as soon as it is idle': [
     ['bbb', 2],
     ['bbb', 2, { target: 2 }],
   ],
@@ -68,9 +68,9 @@ const CHEAP: Rules = {
     ['bbb', 7, { backlog: 4, running: 3 }],
     ['bbb', 10, { backlog: 40, running: 3 }],
   ],
-  'has one for a signal, too': [['', 1, { signals: 1 }]],
-  'stops none while there is anything to do': [['iiib', 4, { running: 1 }]],
-  'stops all when there has been nothing to do for a second': [
+  'has a worker for a signal, too': [['', 1, { signals: 1 }]],
+  'stops no worker while there is anything to do': [['iiib', 4, { running: 1 }]],
+  'stops all workers when there has been nothing to do for a second': [
     ['iii', 3, after(1)],
     ['iii', 3, after(1.9)],
     ['iii', 0, after(2)],
@@ -98,7 +98,7 @@ for (const [name, rules] of Object.entries({ spare2: SPARE2, backlog: BACKLOG, c
   })
 
 describe('cheap', () => {
-  it('says when to ask again, so that a second is not two ticks', async () => {
+  it('says when it is to be asked again, so that an idle second does not take two ticks', async () => {
     const decide = remembering(await loadAlgorithm('cheap'))
     decide(snapshot('i', after(5)))
     assert.equal(decide(snapshot('i', after(5.25))).askAgainMicros, 0.75 * SECOND)

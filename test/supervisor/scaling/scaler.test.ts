@@ -30,7 +30,7 @@ describe('an algorithm of the user', () => {
       assert.deepEqual([target, reason], [4, 'why not'])
     })
 
-  it('is given its state again', async () => {
+  it('is given the state that it returned before', async () => {
     const counting = await scaler('export default (_, n = 3) => ({ target: n, state: n + 1, reason: "" })')
     assert.deepEqual(
       [1, 2, 3].map(() => counting.decide(snapshot('bb')).target),
@@ -60,7 +60,7 @@ describe('an algorithm of the user', () => {
     ['return Promise.reject(new Error("later"))', 'it has to answer at once'],
   ] as const
   for (const [body, problem] of nonsense)
-    it(`holds the pool and says so once: ${body}`, async () => {
+    it(`holds the pool, and is reported once, if it is wrong: ${body}`, async () => {
       const broken = await scaler(`export default () => { ${body} }`)
       const [first, second] = [
         broken.decide(snapshot('bbbb')),
@@ -113,13 +113,13 @@ describe('an algorithm of the user', () => {
 })
 
 describe('with no living worker', () => {
-  /** What each says; `cheap` goes by the tasks alone, and those are there. */
+  /** What those say that differ from the others; `cheap` goes by the tasks alone, which are there. */
   const SAID: Readonly<Record<string, readonly [target: number, reason: string]>> = {
     cheap: [9, '9 waiting or running'],
     manual: [2, 'by hand only'],
   }
   for (const algorithm of ALGORITHMS)
-    it(`${algorithm.name} takes the backoff of crashed ones for no load, and says so`, () => {
+    it(`${algorithm.name} does not treat the backoff of crashed workers as load, and says why`, () => {
       const own = new Scaler(algorithm)
       const runs = new Histogram()
       runs.add(SECOND)
@@ -133,7 +133,7 @@ describe('with no living worker', () => {
 })
 
 describe('the algorithms', () => {
-  it('are listed by names of their own, the default first', () => {
+  it('have distinct names, the default first', () => {
     const names = ALGORITHMS.map(({ name }) => name)
     assert.deepEqual(new Set(names).size, names.length)
     assert.equal(names[0], 'spare')

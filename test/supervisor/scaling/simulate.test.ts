@@ -7,7 +7,7 @@ import type { NamedAlgorithm } from '#src/runtime/supervisor/scaling/algorithms.
 import { SECOND } from '../../helpers/scaling.js'
 import { SCALING } from '../../helpers/simulated.js'
 
-/** Asks for so many workers at the n-th check. */
+/** Returns an algorithm that asks for `targets[n]` workers at check n, and then for the last of these numbers. */
 function scripted(targets: readonly number[]): NamedAlgorithm {
   const decide = (_snapshot: Snapshot, tick: unknown = 0) => ({
     target: targets[Number(tick)] ?? targets.at(-1) ?? 1,
@@ -43,7 +43,7 @@ describe('simulate', () => {
     assert.equal(simulated([5], runs, 1).maxMs, 2600)
   })
 
-  it('counts turns when workers come and go, not when they are asked to', () => {
+  it('counts reversals when workers come and go, not when they are asked to', () => {
     const runs = [3.5, 3.5]
     assert.equal(simulated([2, 1], runs, 16).reversals, 1)
     assert.equal(simulated([2, 1, 2], runs, 16).reversals, 0) // both were busy: none had gone when two were wanted again
@@ -51,7 +51,7 @@ describe('simulate', () => {
 })
 
 describe('simulated starts', () => {
-  /** When each of them is ready. */
+  /** Returns when each start is ready. */
   function readyTimes(begins: readonly number[], processors: number): number[] {
     const starts = new SimulatedStarts(SECOND, processors)
     const ready: number[] = []
@@ -69,7 +69,7 @@ describe('simulated starts', () => {
     assert.deepEqual(readyTimes([0, 0, 0], 2), [1.5 * SECOND, 1.5 * SECOND, 1.5 * SECOND])
   })
 
-  it('are ready in their order, none too soon, and together as soon as the processors can', () => {
+  it('are ready in their order, none too soon, and all as soon as the processors can', () => {
     const begins = fc
       .array(fc.nat(5 * SECOND), { minLength: 1, maxLength: 12 })
       .map(times => times.toSorted((a, b) => a - b))

@@ -115,7 +115,7 @@ describe('spare', () => {
 })
 
 describe('manual', () => {
-  it('leaves the target as the hand has set it', () => {
+  it('leaves the target as people have set it', () => {
     for (const target of [2, 3, 9]) assert.equal(manual(snapshot('bb', { target })).target, target)
   })
 })
