@@ -21,7 +21,7 @@ const GROUP = `  + Exception Group Traceback (most recent call last):
     | E: three
     +------------------------------------`
 
-it('a failure in one line is what went wrong, above its stack or below Python’s traceback', () => {
+it('the line of a failure is what went wrong, from above a stack or below Python’s traceback', () => {
   for (const [text, line] of [
     ['', ''],
     ['no room', 'no room'],
