@@ -44,7 +44,7 @@ describe('importing spoold', () => {
     assert.deepEqual(readdirSync(directory), ['main.mjs'])
   })
 
-  it('twice, from two copies of the package, is the same: one registry, one daemon', () => {
+  it('from two copies of the package lets their tasks work together, and both see the same daemon', () => {
     const directory = workspace()
     const copy = join(directory, 'copy')
     for (const part of ['dist', 'package.json'])
