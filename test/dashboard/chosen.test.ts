@@ -82,7 +82,7 @@ describe('tasks that are selected in a listing', { skip: skipUnless('chromium') 
     await page.context().close()
   })
 
-  it('are left alone if they were buried since; without any, there is nothing to confirm', async () => {
+  it('are left alone if they were buried meanwhile; if none is selected, there is nothing to confirm', async () => {
     const [one, two] = [await later(), await later()]
     const { page } = await open('admin', '/waiting?show=later', false)
     await button(page, 'Remove…').last().click()
@@ -106,7 +106,7 @@ describe('tasks that are selected in a listing', { skip: skipUnless('chromium') 
     for (const each of [page, other.page]) await each.context().close()
   })
 
-  it('are refused without the right, beyond the number of one page, and outside the spool', async () => {
+  it('are left alone without the right, beyond the number of one page, and outside of the spool', async () => {
     const name = await later()
     const viewer = await open('viewer', '/waiting?show=later')
     assert.equal(await viewer.page.locator('input[type=checkbox]').count(), 0)

@@ -186,7 +186,7 @@ describe('each action of the table, clicked in a browser', { skip }, () => {
     await spoold(['pause', at.spool, '--key', 'kind=report'])
   }
 
-  it('removes all tasks that a filter selects once their number is typed in, and none if it has changed', async () => {
+  it('on all tasks that a filter selects is done once their number is typed in, and not if it has changed', async () => {
     const names = await Promise.all(
       [0, 1, 2].map(() => stored(at.spool, '--at', '+2h', 'n=bulk', 'batch=b7')),
     )

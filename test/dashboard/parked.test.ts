@@ -40,7 +40,7 @@ it('the page of parked tasks names each task with its reason', async () => {
   }
 })
 
-it('a parked task is shown as parked on all pages, and can be acted on; the value that pauses it needs the right', async () => {
+it('a parked task is shown as parked on all pages, with actions; who may not read payloads sees no pausing value', async () => {
   const { daemon, place, spool, tokenOf } = await startDashboard({ handler: 'export default () => -2' })
   await pausePair(daemon, spool, 'customer=zq-31')
   const [first, second] = [await stored(spool, 'customer=zq-31'), await stored(spool, 'customer=zq-31')]

@@ -6,7 +6,7 @@ import { dropLater, send, startDashboard } from '../helpers/dashboard.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 describe('prefix= of a dashboard behind a proxy', () => {
-  it('begins all that a page names, redirects and the cookie; pages are found with it and without it', async () => {
+  it('begins all paths in pages, redirects and the cookie, and pages are found with it and without it', async () => {
     const spool = spoolDirectory()
     const { place } = await startDashboard({
       spool,

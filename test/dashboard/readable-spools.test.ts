@@ -41,7 +41,7 @@ const seenBy = (path: string, mayReadPayload: boolean, hide = new Hide([])) =>
   new ReadableSpools(new Spools([path]), { mayReadPayload, hide }).get('spool')
 
 describe('the readable part of a spool', () => {
-  it('is found fast: hidden values are searched for quotes only in a task that has a text', () => {
+  it('is read fast: the secrets in values are collected only for a task with a record or reason to hide them in', () => {
     const [path, values] = [
       spoolDirectory(),
       JSON.stringify(Array.from({ length: 10_000 }, (_, i) => 10_000 + i)),

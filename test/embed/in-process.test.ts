@@ -108,7 +108,7 @@ describe('an application that runs its tasks in its own process', () => {
     assert.deepEqual(ran, [0, 1, 2, 3, 4])
   })
 
-  it('adds no more to the promises of the program, however often it starts and stops', async () => {
+  it('adds no further symbols to the promises of the program, however often it starts and stops', async () => {
     const marks: number[] = []
     for (let i = 0; i < 4; i++) {
       const { app, task } = application(() => {})

@@ -128,11 +128,11 @@ async function withstands(told: (text: string) => void, under: readonly string[]
 }
 
 describe('a crowd on the control socket, stats and metrics', () => {
-  it('delays tasks little, changes nothing, and leaves honest clients their answers', async test => {
+  it('delays tasks little and changes nothing, and honest clients are answered', async test => {
     await withstands(text => test.diagnostic(text))
   })
 
-  it('delays tasks little, changes nothing, and leaves honest clients their answers, even with 256 descriptors', async test => {
+  it('delays tasks little and changes nothing, and honest clients are answered, even with 256 descriptors', async test => {
     await withstands(text => test.diagnostic(text), ['prlimit', '--nofile=256'])
   })
 

@@ -273,7 +273,7 @@ for (const [engine, open] of Object.entries(STORES))
         assert.deepEqual(world.times, [5 * MINUTE])
       })
 
-      it('starts anew when its length is changed, by a restart or back again', async () => {
+      it('starts anew whenever its length is changed, also back to what it was', async () => {
         const { world } = await living([every(5 * MINUTE)])
         world.pass(3 * MINUTE)
         const { daemon } = await living([every(4 * MINUTE)], world)
@@ -397,7 +397,7 @@ for (const [engine, open] of Object.entries(STORES))
         assert.deepEqual(world.times, [MINUTE, 5 * MINUTE])
       })
 
-      it('with overlap, keeps the next run from being stored only until it begins, so that never two wait', async () => {
+      it('with overlap, keeps the next run from being stored only until it has begun, so that never two wait', async () => {
         const { world, daemon } = await living([every(MINUTE, { overlap: true })])
         world.lasting.set('task-1', 'waiting')
         await world.live(daemon, 3.5 * MINUTE)
@@ -605,7 +605,7 @@ for (const [engine, open] of Object.entries(STORES))
 
     describe('three daemons that are killed and suspended for many days while the clock is set', () => {
       for (const [seed, days] of engine === 'memory' ? MONTHS : DAYS)
-        it(`store no run twice, and miss at most one run a kill (seed ${seed})`, async () => {
+        it(`store no run twice, and miss at most one run per kill (seed ${seed})`, async () => {
           const { claims, blind, blindMs, kills, jumps } = await lives(seed, days)
           assert.ok(
             kills > 3 * days && jumps > days && blindMs > (days / 30) * HOUR,

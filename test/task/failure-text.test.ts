@@ -21,7 +21,7 @@ const GROUP = `  + Exception Group Traceback (most recent call last):
     | E: three
     +------------------------------------`
 
-it('the line of a failure is what went wrong, from above a stack or below Python’s traceback', () => {
+it('the one line of a failure says what went wrong, as written above its stack or below Python’s traceback', () => {
   for (const [text, line] of [
     ['', ''],
     ['no room', 'no room'],

@@ -15,7 +15,7 @@ function outputOf(text: string, directory = workspace()): unknown {
 }
 
 describe('importing spoold', () => {
-  it('makes no timer, file, handle or listener', () => {
+  it('creates no timer, file, handle or listener', () => {
     const directory = workspace()
     const seen = `({
       resources: process.getActiveResourcesInfo(),

@@ -120,7 +120,7 @@ describe('a task', () => {
     assert.equal(leftIn(spooler).length, 1)
   })
 
-  it('is refused if the arguments of scheduleAt are mixed up, with how it is called', async () => {
+  it('is refused if the arguments of scheduleAt are mixed up, and the error says how to call it', async () => {
     const { spooler, tasks, add } = registry()
     const mixed = tasks as unknown as { scheduleAt(...args: unknown[]): Promise<unknown> }
     const byTask = add as unknown as typeof mixed
@@ -175,7 +175,7 @@ describe('an unknown option', () => {
 })
 
 describe('arguments', () => {
-  it('that are large are stored in the body, whatever their characters, up to 1 MiB', async () => {
+  it('that are large are stored whole, whatever their characters, up to 1 MiB of JSON', async () => {
     const { spooler, tasks } = registry()
     const echo = tasks.task('echo', (text: string) => text)
     const texts = [
