@@ -7,13 +7,13 @@ const COUNT = 100_000
 const PROCESSES = 2
 const ALGORITHMS = ['spare', 'busyness', 'latency']
 
-/** As many processes as the fixed ones, from the start and as long as there is as much to do. */
+/** Options with which there are PROCESSES processes, too, from the start and as long as there is enough to do. */
 const adaptive = algorithm => [
   ...['--spooler-cheaper', '1', '--spooler-cheaper-initial', String(PROCESSES)],
   ...['--spooler-cheaper-algo', algorithm],
 ]
 
-/** Tasks per `UNIT` of work of master and workers, from the first tenth of the tasks to the last. */
+/** Returns tasks per `UNIT` of work of master and workers, from the first tenth of the tasks to the last. */
 function taskRate(count, options) {
   return withDirectory('memory', async directory => {
     const spool = join(directory, 'spool')

@@ -10,9 +10,9 @@ import { isExporter, portOf } from './published.mjs'
 
 const CROWD = 2000
 const COUNT = 110_000
-/** The shares of the tasks that are left when it begins and ends to count. */
+/** The shares of the tasks that are left when counting begins and ends. */
 const [FROM, TO] = [0.9, 0.05]
-/** On a machine that others use. */
+/** Deadline of a count, long enough for a machine that others use. */
 const LONGEST_MS = 600_000
 /** Each client sends one more byte of its request, or comes again, this often. */
 const DRIP_MS = 1000
@@ -23,7 +23,7 @@ const REQUESTS = {
   metrics: 'GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n',
 }
 
-/** Tasks per second, and per `UNIT` of work, with so many clients. */
+/** Returns tasks per second, and per `UNIT` of work, beside `crowd` clients. */
 function rates(count, crowd) {
   return withDirectory('memory', async directory => {
     const spool = join(directory, 'spool')
@@ -82,7 +82,7 @@ export async function run({ pairs, scale, say }) {
   return { rows: figures.map(figure => ({ case: `${CROWD} clients`, ...figure })) }
 }
 
-/** In a process of its own. */
+/** Runs the clients, in a process of its own. */
 function comeInCrowds(control, stats, metrics, count) {
   const places = [
     [{ path: control }, REQUESTS.control],

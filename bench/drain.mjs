@@ -12,8 +12,8 @@ import {
 } from './harness.mjs'
 
 /**
- * Tasks per second for a directory of `count` files: from exec to the end of the last task, and from the end of the first
- * tenth, when the processes of both daemons have started and are warm.
+ * Returns tasks per second for a directory of `count` files: from exec to the end of the last task, and from the end of the
+ * first tenth, when the processes of both daemons have started and are warm.
  */
 export async function rate(startDaemon, count, options) {
   return withDirectory('memory', async directory => {

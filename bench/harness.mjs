@@ -18,7 +18,7 @@ import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { encodePacket } from '../build/src/formats/protocol/packet.js'
 
-// with it set, each Node process reads all certificates at its start, which takes a quarter of a second
+// with NODE_EXTRA_CA_CERTS set, each Node process reads all certificates at its start, which takes a quarter of a second
 delete process.env.NODE_EXTRA_CA_CERTS
 
 export const ROOT = fileURLToPath(new URL('..', import.meta.url))
@@ -45,9 +45,9 @@ export function fill(directory, count, { at, from = 1 } = {}) {
   }
 }
 
-/** The number of tasks left, without listing the directory: on tmpfs, an entry adds 20 bytes to its size. */
+/** Returns the number of tasks left without listing the directory: on tmpfs, an entry adds 20 bytes to its size. */
 export const leftOnTmpfs = directory => statSync(directory).size / 20 - 2
-/** The same from the number of inodes in use, for a file system that nothing else uses. */
+/** Returns the number of tasks left by the inodes in use, for a file system that nothing else uses. */
 export const inodesUsed = directory => {
   const { files, ffree } = statfsSync(directory)
   return files - ffree

@@ -95,7 +95,7 @@ function keptOpen() {
   }
 }
 
-/** Resolves with what comes next; undefined: it was closed. */
+/** Resolves with the bytes that come next, or with undefined if the socket was closed. */
 function nextOf(socket) {
   return new Promise(resolve => {
     const heard = chunk => told(chunk)

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { childrenOf, inPairs, start, startSpoold, until, withDirectory } from './harness.mjs'
 
-/** By this time after the start, spoold and V8 have returned the memory that the start took. */
+/** The time after which spoold and V8 have returned the memory that the start took. */
 const V8_RESTS_AFTER_MS = 15_000
 
 export const title = 'Memory of an idle daemon'

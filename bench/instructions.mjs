@@ -15,7 +15,7 @@ const COUNTER = counts('instructions')
   : { event: 'task-clock', unit: 'ms of processor time', perUnit: 1 }
 export const { unit: UNIT } = COUNTER
 
-/** Counts the work of processes from now on, in the kernel too. Returns a function that ends it with the `UNIT`s. */
+/** Counts the work of processes from now on, in the kernel too. Returns a function that stops and resolves with the `UNIT`s. */
 export async function workOf(pids) {
   if (pids.length === 0) return () => 0
   const perf = spawn('perf', ['stat', '-x,', '-e', COUNTER.event, '-p', pids.join(',')])
@@ -38,21 +38,21 @@ export async function workOf(pids) {
   }
 }
 
-/** It has opened its counters. */
+/** True if perf has opened its counters. */
 function isCounting(pid) {
   try {
     const open = readdirSync(`/proc/${pid}/fd`).map(fd => readlinkSync(`/proc/${pid}/fd/${fd}`))
     return open.some(name => name.includes('perf_event'))
   } catch {
-    return false // it has just closed one
+    return false // perf has just closed a descriptor
   }
 }
 
-/** What another build would change under the daemon. */
+/** When dist was built: another build would change the code under the daemon. */
 export const builtAt = () =>
   Math.max(...readdirSync(join(ROOT, 'dist')).map(name => statSync(join(ROOT, 'dist', name)).mtimeMs))
 
-/** A window in which something was not counted is no sample: another one takes its place. */
+/** Returns a measurement. If it fails, because something was not counted, another measurement takes its place. */
 export async function sample(measure, say) {
   for (let tries = 1; ; tries++)
     try {

@@ -1,4 +1,4 @@
-// A day's schedule in a spool: what tasks whose time has not come cost.
+// The cost of tasks for later, as a day's schedule in a spool has them.
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,7 +13,7 @@ backlog of 100,000 that a start finds.`
 
 const IDLE = 20_000
 const MANY = 100_000
-/** By then, the memory of the start is given back, and what was stored shortly before has been looked at once more. */
+/** The time by which the start's memory is given back, and tasks stored shortly before have been looked at once more. */
 const RESTS_AFTER_MS = 70_000
 const FREQUENCY = ['--spooler-frequency', '5']
 const tomorrow = () => Math.floor(Date.now() / 1000) + 86_400
@@ -47,7 +47,7 @@ export async function run({ pairs, scale }) {
   }
 }
 
-/** In ms, of the daemon, of its children, and of those that have ended. */
+/** Returns the processor time, in ms, of the daemon, of its children, and of children that have ended. */
 function cpuMs(pid) {
   const of = (each, fields) => {
     const all = readFileSync(`/proc/${each}/stat`, 'utf8').split(') ')[1].split(' ')
@@ -107,7 +107,7 @@ const firstDue = later =>
     })
   })
 
-/** It is known by then what is for later. */
+/** The time by which the daemon knows which tasks are for later. */
 const SOON_S = 20
 
 const comeDue = many =>
@@ -128,7 +128,7 @@ const backlog = many =>
     return await withDaemon(directory, spool, [], () => untilRun(spool, many))
   })
 
-/** From the first one on, in seconds. */
+/** Returns the seconds from the first task to the last of `count`. */
 async function untilRun(spool, count) {
   const total = leftOnTmpfs(spool)
   await until('the first has run', () => leftOnTmpfs(spool) < total - 1, undefined, 1)

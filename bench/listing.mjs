@@ -11,7 +11,7 @@ export const title = 'Listing a million tasks'
 export const about =
   '`spoold ls` on tmpfs, from exec; medians, and the spread of the times. Processor time is that of one process. In the rows with a daemon, its one worker is busy with its first task all the time; in the others there is none, and all orders but `none` read every name first.'
 
-/** Its first task never ends. */
+/** The handler of the daemon. The first task never ends. */
 const BUSY = 'export default () => new Promise(() => {})\n'
 
 const CASES = [
@@ -47,7 +47,7 @@ async function beside(options, directory, spool, measure) {
   const daemon = startSpoold(directory, spool, all, '--spooler', BUSY)
   try {
     await until('it runs', () => daemon.log().includes('is running'))
-    await setTimeout(1000) // the names are read by then
+    await setTimeout(1000) // by then, the daemon has read the names
     return measure()
   } finally {
     await daemon.stop()
@@ -78,7 +78,7 @@ function rowOf({ args, withDaemon, target = '', memory = '' }, runs) {
   }
 }
 
-/** Python measures it: only the parent of a process knows its peak. */
+/** Measures a command from Python, because only the parent of a process knows its peak of memory. */
 const MEASURE = `
 import json, os, resource, subprocess, sys, time
 begun = time.perf_counter()

@@ -1,5 +1,5 @@
-// What named tasks cost beside dictionaries: running one, and scheduling one. Instructions, because times depend on what else
-// the machine does. And what their events cost the master while nobody listens, in ns.
+// The cost of running and of scheduling a named task beside that of a dictionary, in instructions, because times depend on what
+// else the machine does; and the cost of events for the master while nobody listens, in ns.
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,7 +13,7 @@ const RUN = 60_000
 const SCHEDULE = 40_000
 const UNHEARD = 5_000_000
 
-/** Of each kind: a no-op handler that is delivered at least once, and the packets of its tasks. */
+/** For each kind, a no-op handler whose tasks are delivered at least once, and the packets of its tasks. */
 const KINDS = {
   dictionary: {
     handler: 'export default (env, task) => task.SPOOL_OK\n',
@@ -27,7 +27,7 @@ tasks.task('noop', (_n) => {})\n`,
   },
 }
 
-/** Instructions of a program and all of its children, in millions. */
+/** Returns the instructions of a program and all of its children, in millions. */
 function instructionsOf(directory, args) {
   const file = join(directory, 'instructions')
   const words = ['stat', '-x,', '-o', file, '-e', 'instructions:u,instructions:k', process.execPath, ...args]
@@ -40,7 +40,7 @@ function instructionsOf(directory, args) {
   return counts.reduce((sum, count) => sum + Number(count), 0) / 1e6
 }
 
-/** A daemon's whole life, with so many tasks. */
+/** Returns the instructions of a daemon's whole life with `count` tasks. */
 function lifeOf({ handler, packet }, count) {
   return withDirectory('memory', directory => {
     const [spool, file] = ['spool', 'handler.mjs'].map(name => join(directory, name))
@@ -63,7 +63,7 @@ const WAYS = {
   named: 'noop.schedule(i)',
 }
 
-/** A program that stores so many tasks, one after the other. */
+/** Returns the instructions of a program that stores `count` tasks, one after the other. */
 function storing(way, count) {
   return withDirectory('memory', directory => {
     const file = join(directory, 'store.mjs')
@@ -79,21 +79,21 @@ for (let i = 0; i < ${count}; i++) await ${way}\n`,
   })
 }
 
-/** Tasks per million instructions; what the process itself takes is that of a few tasks. */
+/** Returns tasks per million instructions. What the process itself takes is subtracted, as measured with a few tasks. */
 async function rate(measure, what, count) {
   const few = Math.round(count / 20)
   const [small, large] = [await measure(what, few), await measure(what, count)]
   return { 'tasks per million instructions': (count - few) / (large - small) }
 }
 
-/** What a worker sends of a task that it is given alone. */
+/** The messages of a worker about a task that it is given alone. */
 const MESSAGES = [
   { type: 'claimed', claims: [] },
   { type: 'started', number: 1 },
   { type: 'reports', reports: [] },
 ]
 
-/** How long a master takes to hear of a task from a worker, in ns. @param isTold it would tell of it, but nobody listens */
+/** Measures how long a master takes to hear of a task, in ns. @param isTold with the code that would tell listeners */
 function hearing(isTold, count) {
   let hear
   const port = {
@@ -104,7 +104,7 @@ function hearing(isTold, count) {
     },
     send() {},
   }
-  const hubs = [new EventHub(), new EventHub()] // the application's, and that of all
+  const hubs = [new EventHub(), new EventHub()] // the hub of the application, and the hub of all
   const context = {
     name: 'default-1',
     queue: 'default',
@@ -124,7 +124,7 @@ function hearing(isTold, count) {
 }
 
 async function unheard(pairs, count, say) {
-  for (const isTold of [true, false]) hearing(isTold, count / 10) // until it is compiled
+  for (const isTold of [true, false]) hearing(isTold, count / 10) // until the code is compiled
   const [figure] = await inPairs(
     pairs,
     () => hearing(true, count),
@@ -150,7 +150,7 @@ export async function run({ pairs, scale, say }) {
   return { rows }
 }
 
-/** On a virtual machine there may be no counters. */
+/** True if the machine counts instructions. A virtual machine may have no counters. */
 function isCounting() {
   if (!isInstalled('perf')) return false
   const { stderr } = spawnSync('perf', ['stat', '-x,', '-e', 'instructions:u', 'true'], { encoding: 'utf8' })

@@ -8,12 +8,12 @@ import { isExporter, portOf } from './published.mjs'
 const PUBLISHED = ['--stats', '127.0.0.1:0', '--spooler-metrics', '127.0.0.1:0']
 const EVERY_MS = 1000
 const COUNT = 350_000
-/** The shares of the tasks that are left when it begins and ends to count: scans fall into it, as in a long run. */
+/** The shares of the tasks that are left when counting begins and ends: scans fall between them, as in a long run. */
 const [FROM, TO] = [0.9, 0.1]
-/** On a machine that others use. */
+/** Deadline of a count, long enough for a machine that others use. */
 const LONGEST_MS = 600_000
 
-/** Reads both answers each second, until it is stopped. */
+/** Reads both answers each second. Returns a function that ends that. */
 async function observe(daemon) {
   const [stats, metrics] = [await portOf(daemon, 'Stats server'), await portOf(daemon, 'metrics')]
   const answers = { stats: 0, metrics: 0 }
@@ -42,7 +42,7 @@ async function observe(daemon) {
   }
 }
 
-/** Tasks per `UNIT` of work from a tenth to nine tenths of them, when the processes are warm. */
+/** Returns tasks per `UNIT` of work from a tenth to nine tenths of the tasks, when the processes are warm. */
 function taskRate(count, isObserved) {
   return withDirectory('memory', async directory => {
     const spool = join(directory, 'spool')

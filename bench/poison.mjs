@@ -5,14 +5,14 @@ import { encodePacket } from '../build/src/formats/protocol/packet.js'
 import { BIN, fill, inPairs, leftOnTmpfs, ROOT, start, until, withDirectory } from './harness.mjs'
 
 const KINDS = ['abort', 'exit-0', 'exit-1', 'memory', 'loop', 'rejection', 'stack']
-/** A good task waits for something, as most tasks do. */
+/** The handler. A good task waits for something, as most tasks do. */
 const HANDLER = `
   import { poison } from ${JSON.stringify(join(ROOT, 'fixtures/handlers/poison.mjs'))}
   export default (env, task) =>
     env.do === undefined ? new Promise(resolve => setTimeout(() => resolve(task.SPOOL_OK), 5)) : poison[env.do]()
 `
 
-/** Good tasks per second, from the end of the first tenth to the last one. */
+/** Returns good tasks per second, from the first one that is done to the last one. */
 async function rate(count, poison) {
   return withDirectory('memory', async directory => {
     const [spool, handler] = ['spool', 'handler.mjs'].map(name => join(directory, name))

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { until } from './harness.mjs'
 
-/** @param what as its line in the log begins */
+/** Returns the port that a line of the log names. @param what the beginning of that line */
 export const portOf = async (daemon, what) =>
   Number(
     await until(

@@ -1,4 +1,4 @@
-// A million tasks that wait on Redis: what they take there, and what a daemon and `spoold ls` take to work with them.
+// A million tasks that wait on Redis: the memory that they take there, and what a daemon and `spoold ls` take to work with them.
 // Not one of `npm run bench`, since it takes minutes: node bench/redis-million.mjs [COUNT]
 import { execFileSync, spawn } from 'node:child_process'
 import { chmodSync, chownSync, readFileSync, writeFileSync } from 'node:fs'
@@ -32,7 +32,7 @@ function run(args) {
   )
 }
 
-/** Pages of the dashboard, while all tasks are paused. It is never root. */
+/** Measures pages of the dashboard while all tasks are paused. The dashboard is never root. */
 async function pagesOf(directory, spooler, say) {
   execFileSync(process.execPath, [SPOOLD, 'pause', spooler], { stdio: 'ignore' })
   const tokens = join(directory, 'tokens')

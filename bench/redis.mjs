@@ -25,7 +25,7 @@ const WORKERS = [
   { processes: 2, concurrency: 1 },
 ]
 const MOST_PAIRS = 5
-/** What is added to a queue, and by how many callers at once. */
+/** The ways in which tasks are added to a queue, and by how many callers at once. */
 const STORING = [
   { name: 'one task after the other', way: 'one', callers: 1, count: 5000 },
   { name: '64 callers at once', way: 'one', callers: 64, count: 20_000 },
@@ -50,7 +50,7 @@ async function stored(place, who, { way, callers, count }) {
   return { 'tasks/s': rate, 'µs of CPU per task': cpu }
 }
 
-/** The processes that run BullMQ's jobs. */
+/** Starts processes that run BullMQ's jobs. */
 function startBullmq(redis, { processes, concurrency }) {
   const args = [join(HERE, 'bullmq-worker.mjs'), String(redis.port), 'bench', String(concurrency)]
   const workers = Array.from({ length: processes }, () => spawn(process.execPath, args, { stdio: 'inherit' }))
@@ -73,9 +73,9 @@ function startOurs(spooler, { processes, concurrency }, directory) {
   return { pids: () => [daemon.pid, ...childrenOf(daemon.pid)], stop: () => daemon.stop() }
 }
 
-/** From the end of the first tenth on: processes are warm by then. @param left how many tasks there are */
+/** Measures from the end of the first tenth on, when processes are warm. @param left returns how many tasks are left */
 async function measured(running, left, asked) {
-  const total = await left() // nothing has run yet, or little
+  const total = await left() // no task has run yet, or few have
   const down = share => async () => {
     const now = await left()
     return now <= total * share && { left: now, at: performance.now() }
@@ -128,7 +128,7 @@ function processedInDirectory(count, workers) {
   })
 }
 
-/** The same in a directory: what it costs to have several machines. */
+/** Adds rows beside a directory, which show the cost of having several machines. */
 async function addDirectory(add, scale) {
   const how = { way: 'one', callers: 64, count: Math.ceil(20 * scale) * 1000 }
   for (const [name, who, medium, sync] of [

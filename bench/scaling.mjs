@@ -17,7 +17,7 @@ import { runUwsgi } from './scaling/uwsgi.mjs'
 
 const FILE = join(ROOT, 'docs/scaling-live.json')
 const ALGORITHMS = ['spare', 'spare2', 'backlog', 'busyness', 'cheap', 'latency', 'fixed']
-/** Of uWSGI 2.0.21. */
+/** The algorithms of uWSGI 2.0.21. */
 const UWSGI_HAS = ['spare', 'backlog', 'busyness']
 const SEED = 1
 const LONG = { seconds: 300, pairs: 5, steadySeconds: 660 }
@@ -80,12 +80,12 @@ async function sideBySide(algorithm, pattern, seconds, startMs) {
   }
 }
 
-/** One character per second. */
+/** Returns the run with its numbers of workers as text, one character per second. */
 function packed(run) {
   return { ...run, workers: Array.from(run.workers, count => (count ?? 0).toString(36)).join('') }
 }
 
-/** In alternating pairs with as many processes as there may be, all the time. */
+/** Measures a spike in alternating pairs with a daemon that always has as many processes as there may be. */
 async function spike(algorithm, pairs) {
   const [own, fixed] = [[], []]
   for (let pair = 0; pair < pairs; pair++) {

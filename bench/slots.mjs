@@ -1,4 +1,4 @@
-// What tasks cost that wait for a slot: those behind them, and the master.
+// What tasks that wait for a slot cost the tasks behind them, and the master.
 import { execFile } from 'node:child_process'
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -20,7 +20,7 @@ import { sample, UNIT, workOf } from './instructions.mjs'
 /** Tasks without a limit, behind the others. */
 const OTHERS = 20_000
 const REST_MS = 5000
-/** On a machine that others use. */
+/** Deadline of each wait, long enough for a machine that others use. */
 const LONGEST_MS = 300_000
 
 const tasksOf = directory => `
@@ -34,7 +34,7 @@ tasks.task('other', () => {
 })
 `
 
-/** Stores tasks of this name, in the order of their calls. */
+/** Stores tasks of a name, in the order of the calls. */
 function fill(spool, task, count, first) {
   const bytes = encodePacket(
     Object.entries({ task, args: '[]' }).map(pair => pair.map(text => Buffer.from(text))),
@@ -46,7 +46,7 @@ function fill(spool, task, count, first) {
     )
 }
 
-/** How many wait for a slot, as the daemon says. */
+/** Returns how many tasks wait for a slot, as the daemon says. */
 async function waitingIn(spool) {
   const { stdout } = await promisify(execFile)(process.execPath, [BIN, 'status', '--json', spool]).catch(
     bad => bad,
@@ -54,7 +54,7 @@ async function waitingIn(spool) {
   return JSON.parse(stdout).spools[0].tasks.parked.slot ?? 0
 }
 
-/** One task runs for ever, `count` wait for it, and others come behind them. */
+/** Measures a daemon in which one task runs for ever, `count` tasks wait for its slot, and others come behind them. */
 function measure(count) {
   return withDirectory('memory', async directory => {
     const spool = join(directory, 'spool')
@@ -67,7 +67,7 @@ function measure(count) {
     try {
       await until('another one starts', () => existsSync(join(directory, 'other')), LONGEST_MS)
       const first = (performance.now() - since) / 1000
-      // another one may start before
+      // the other task may start before all are opened
       await until('all are opened', async () => (await waitingIn(spool)) === count, LONGEST_MS, 1000)
       await setTimeout(REST_MS)
       const before = leftOnTmpfs(spool)

@@ -10,7 +10,7 @@ const CLIENT = join(ROOT, 'bench/socket-client.py')
 
 const UWSGI = ['--plugin', 'spooler', '--processes', '2', '--spooler-quiet', '--socket', '127.0.0.1:0']
 
-/** Requests per second; `window` of them in flight if the connection is kept open. */
+/** Returns requests per second, with `window` of them in flight if the connection is kept open. */
 async function rate(startDaemon, options, count, mode, window) {
   return withDirectory('memory', async directory => {
     const spool = join(directory, 'spool')
@@ -66,7 +66,7 @@ export async function run({ pairs, scale, say }) {
   return { rows }
 }
 
-/** A uWSGI that stores tasks and runs none. */
+/** Starts a uWSGI that stores tasks and runs none. */
 function startExternal(directory, spool, options) {
   return startUwsgi(directory, spool, options, '--spooler-external')
 }

@@ -40,7 +40,7 @@ function measure(count) {
       for (let i = 0; i < RUNS; i++) {
         status.push(timed([BIN, 'status', spool]))
         node.push(timed(['-e', '0']))
-        await setTimeout(300) // a snapshot of its own: within 200 ms, those who ask share one
+        await setTimeout(300) // so that each command gets its own snapshot: those who ask within 200 ms share one
       }
       return { status, node }
     } finally {

@@ -25,7 +25,7 @@ const CASES = [
   { name: 'Python', handler: PYTHON_HOST, count: 100_000 },
 ]
 
-/** CPU seconds, user and system, of all children that have been waited for; in hundredths. */
+/** Returns the CPU seconds, user and system, of all children that have been waited for, to a hundredth. */
 function childrenSeconds() {
   const fields = readFileSync('/proc/self/stat', 'latin1').split(') ')[1].split(' ')
   return (Number(fields[13]) + Number(fields[14])) / 100

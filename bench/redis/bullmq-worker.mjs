@@ -1,4 +1,4 @@
-// PORT QUEUE CONCURRENCY: a process as BullMQ's manual has it, whose jobs do nothing.
+// PORT QUEUE CONCURRENCY: a process as in BullMQ's manual, whose jobs do nothing.
 import { Worker } from 'bullmq'
 
 const [port, queue, concurrency] = process.argv.slice(2)

@@ -1,16 +1,16 @@
-// A Redis of its own for a benchmark, and what it counts.
+// A Redis for one benchmark, and what Redis counts.
 import { spawn } from 'node:child_process'
 import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { Redis } from 'ioredis'
 import { until } from '../harness.mjs'
 
-/** No port that the system gives to others. */
+/** The highest port that the system does not give to others. */
 const BELOW_EPHEMERAL = 32_767
 
 /**
- * @param directory for its append-only file
- * @param sync when that is synced
+ * @param directory for the append-only file
+ * @param sync when that file is synced
  */
 export async function startRedis(directory, sync = 'everysec') {
   const port = BELOW_EPHEMERAL - randomInt(10_000)
@@ -26,7 +26,7 @@ export async function startRedis(directory, sync = 'everysec') {
   const args = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, String(value)])
   const server = spawn('redis-server', args, { stdio: 'ignore' })
   const client = new Redis({ port, host: '127.0.0.1', retryStrategy: () => 20 })
-  client.on('error', () => {}) // it is starting
+  client.on('error', () => {}) // Redis is starting
   await until('Redis answers', () => client.status === 'ready')
   return {
     port,
@@ -34,7 +34,7 @@ export async function startRedis(directory, sync = 'everysec') {
     client,
     /** @param name of the spool */
     address: name => `redis://127.0.0.1:${port}/0/${name}`,
-    /** Jobs that are due or running. */
+    /** Returns the number of jobs that are due or running. */
     async left(name) {
       const [[, due], [, running]] = await client
         .pipeline()
@@ -51,12 +51,12 @@ export async function startRedis(directory, sync = 'everysec') {
   }
 }
 
-/** One line of INFO as a number. */
+/** Returns one line of INFO as a number. */
 export async function infoOf({ client }, section, field) {
   return Number(new RegExp(`^${field}:([\\d.]+)`, 'm').exec(await client.info(section))?.[1])
 }
 
-/** What Redis has been asked since CONFIG RESETSTAT: calls of scripts, by clients, and its own time. */
+/** Returns what Redis has done since CONFIG RESETSTAT: the calls of scripts by clients, and its own time. */
 export async function asked(redis) {
   const text = await redis.client.info('commandstats')
   const calls = name => Number(new RegExp(`^cmdstat_${name}:calls=(\\d+)`, 'm').exec(text)?.[1] ?? 0)

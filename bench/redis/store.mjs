@@ -9,7 +9,7 @@ const BATCH = 1000
 const WARM_UP = 2000
 
 const task = n => ({ hello: 'world', n: String(n), foo: 'bar' })
-/** Its last one: spoold's tasks without a priority have the one after that. */
+/** The last priority of BullMQ: spoold's tasks without a priority have the one after that. */
 const options = { priority: 2_097_151, removeOnComplete: true }
 
 const DESTINATIONS = {

@@ -39,7 +39,7 @@ export function play({ arrivedAt, runMicros }, seconds, { begin, second }) {
   })
 }
 
-/** How often growing and shrinking took turns in a row of changes. */
+/** Returns how often a row of changes turned from growing to shrinking, or back. */
 export function reversalsOf(changes) {
   let [direction, reversals] = [0, 0]
   for (const change of changes.map(Math.sign)) {

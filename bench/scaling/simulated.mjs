@@ -1,4 +1,4 @@
-// What the simulator says of the same load.
+// The simulator under the same load.
 import { simulate } from '../../build/src/doors/cli/scaling/simulate.js'
 import { scalingOptions } from '../../build/src/doors/daemon/pool-plan.js'
 import { defaultsOf } from '../../build/src/formats/config/option-values.js'
@@ -8,7 +8,7 @@ import { MAXIMUM } from './arrivals.mjs'
 const SECOND = 1_000_000
 const DEFAULTS = defaultsOf(({ perSpool }) => perSpool === true)
 
-/** @param startMs how long a worker takes to start that has a processor of its own */
+/** @param startMs how long a worker with a processor of its own takes to start */
 export async function runSimulated(name, arrivals, seconds, startMs) {
   const algorithm = await loadAlgorithm(name === 'fixed' ? 'manual' : name)
   const minimum = name === 'cheap' ? 0 : 1

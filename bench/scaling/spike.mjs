@@ -1,4 +1,4 @@
-// A thousand tasks of 100 ms come at once to an idle daemon: when are they done, and when is it as small again as before?
+// A thousand tasks of 100 ms come at once to an idle daemon: when they are done, and when the daemon is as small again as before.
 import { setTimeout } from 'node:timers/promises'
 import { childrenOf, memoryOf, until } from '../harness.mjs'
 import { optionsOf, withDaemon } from './spoold.mjs'

@@ -7,7 +7,7 @@ import { encodePacket } from '../../build/src/formats/protocol/packet.js'
 import { BIN, percentile, start, until, withDirectory } from '../harness.mjs'
 import { MAXIMUM, play, reversalsOf } from './arrivals.mjs'
 
-/** Its workers' starts, and those of other daemons beside it, are over. */
+/** How long the starts of its workers, and those of daemons beside it, take at most. */
 const SETTLE_MS = 5000
 const HANDLER = `import { setTimeout } from 'node:timers/promises'
 export default async ({ ms }, task) => {

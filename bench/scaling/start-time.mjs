@@ -1,4 +1,4 @@
-// How long a worker takes to start that has a processor of its own, on this machine.
+// How long a worker with a processor of its own takes to start on this machine.
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { askDaemon } from '../../build/src/engines/control/client.js'
@@ -8,7 +8,7 @@ import { optionsOf, withDaemon } from './spoold.mjs'
 
 const ROUNDS = 3
 
-/** From all that start at once, which share the processors: @returns milliseconds of one */
+/** Measures workers that start at once and share the processors. @returns the milliseconds of one worker */
 export function measureStart() {
   return withDaemon(optionsOf('manual'), async ({ spool, snapshot }) => {
     const scale = to => askDaemon(join(spool, '.spoold/control'), 'scale', { spool, to: String(to) })

@@ -11,7 +11,7 @@ def application(env, start_response):
     start_response('200 OK', [])
     return [b'']
 `
-/** Requests that wait are in the listen queue, which no backlog of a test may overflow. */
+/** The length of the listen queue, where requests wait, and which no backlog of a test may overflow. */
 const LISTEN = Math.min(4096, Number(readFileSync('/proc/sys/net/core/somaxconn', 'utf8')))
 
 /** @param algorithm one that the installed uWSGI has: spare, backlog, busyness */

@@ -12,14 +12,14 @@ import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 const IN_A_CENTURY = 4_000_000_000
-/** More than a search looks at. */
+/** More tasks than a search looks at. */
 const TASKS = 20_050
 const HELD = ['fits-0', 'fits-1', 'fits-2']
-/** With the records of the held tasks, as many entries as a listing of records looks at. */
+/** Together with the records of the held tasks, as many entries as a listing of records looks at. */
 const EMPTY_PRIORITIES = 10_000 - HELD.length
 const MIB = 1024 * 1024
 
-/** The tasks are for later. Of one more, only root may read the file. */
+/** Returns a spool of tasks for later, one of them with a large body, and of a task that only root may read. */
 function filled(): string {
   const spool = spoolDirectory()
   const bytes = packet({ to: 'joe' })
@@ -29,7 +29,7 @@ function filled(): string {
   return spool
 }
 
-describe('what a page says of how far it has looked', () => {
+describe('a page of a large spool', () => {
   const starting = startDashboard({ spool: filled() })
   let at: TestDashboard
   let browser: Browser
@@ -48,21 +48,21 @@ describe('what a page says of how far it has looked', () => {
     return pattern.exec(words)?.[0] ?? words.slice(0, 1000)
   }
 
-  it('is that it gave up, where a search has looked at many tasks and few fit', async () => {
+  it('says that a search gave up when it has looked at 20,000 tasks and none fits', async () => {
     assert.equal(
       await said('/find?key=to=nobody', /(?<=Newer than Find )[^.]*[.]/),
       '0 tasks fit among the 20,000 that were looked at; there may be more.',
     )
   })
 
-  it('is that there may be more, where a search has filled its page', async () => {
+  it('says that there may be more when a search has filled its page', async () => {
     assert.equal(
       await said('/find?name=fits-*', /(?<=Newer than Find )[^.]*[.]/),
       'The first 50 tasks that fit; there may be more.',
     )
   })
 
-  it('is how many records a listing that stopped early has found', async () => {
+  it('says how many records a listing found before it stopped early', async () => {
     for (const name of HELD) await changed('hold', at.spool, name)
     for (let i = 0; i < EMPTY_PRIORITIES; i++) {
       mkdirSync(join(at.spool, '.spoold/records', String(i)))
@@ -71,28 +71,28 @@ describe('what a page says of how far it has looked', () => {
     assert.equal(await said('/held', /Of the first [0-9,]+ records/), 'Of the first 3 records')
   })
 
-  it('is how much of a body a download has', async () => {
+  it('says how much of a body a download contains', async () => {
     const page = `/tasks/${urlTextOf('large')}`
     assert.equal(await said(page, /Download .*$/), 'Download the first 1 MiB of the body ')
     assert.equal(await said(page, /text, 3 MiB[^.]*shown/), 'text, 3 MiB, the beginning is shown')
   })
 
-  it('is how many groups of parked tasks it has at most', async () => {
+  it('says how many groups of parked tasks it shows at most', async () => {
     assert.equal(
       await said('/parked', /From the daemon[^;]*;/),
       'From the daemon: at most 200 reasons and names, with the first 5 tasks of each;',
     )
   })
 
-  it('is how many changes of the number of workers it has', async () => {
+  it('says how many changes of the number of workers it shows', async () => {
     assert.equal(
       await said('/workers', /From the daemon[^.]*[.]/),
       'From the daemon&#39;s snapshot; since the dashboard was started, the chart has the last hour, and the table the last 100 changes.',
     )
   })
 
-  it('leaves a task that cannot be read out of those that wait for their time', async () => {
-    const { later } = await until('all are seen', async () => {
+  it('does not count an unreadable task among those that wait for their time', async () => {
+    const { later } = await until('all tasks are seen', async () => {
       const { tasks } = await spoolSnapshotOf(at.spool)
       return tasks.unreadable === 1 && tasks.later === TASKS + 1 ? tasks : undefined
     })

@@ -56,7 +56,7 @@ describe('tasks that are selected in a listing', { skip: skipUnless('chromium') 
       await page.context().close()
     })
 
-  it('are counted, and selected all at once, by keyboard', async () => {
+  it('are counted, and can all be selected at once by keyboard', async () => {
     await later()
     const { page, complaints } = await open('admin', '/waiting?show=later')
     const all = page.getByLabel('Select all on this page')
@@ -82,7 +82,7 @@ describe('tasks that are selected in a listing', { skip: skipUnless('chromium') 
     await page.context().close()
   })
 
-  it('that are gone or changed by then are left alone; without any, nothing is done', async () => {
+  it('are left alone if they were buried meanwhile; if none is selected, there is nothing to confirm', async () => {
     const [one, two] = [await later(), await later()]
     const { page } = await open('admin', '/waiting?show=later', false)
     await button(page, 'Remove…').last().click()
@@ -106,7 +106,7 @@ describe('tasks that are selected in a listing', { skip: skipUnless('chromium') 
     for (const each of [page, other.page]) await each.context().close()
   })
 
-  it('are nothing to choose for those who may do nothing, and never more than a page', async () => {
+  it('are left alone without the right, beyond the number of one page, and outside of the spool', async () => {
     const name = await later()
     const viewer = await open('viewer', '/waiting?show=later')
     assert.equal(await viewer.page.locator('input[type=checkbox]').count(), 0)

@@ -17,16 +17,16 @@ const skip = skipUnless('chromium')
 
 /** One action: what there is before, what is filled in and clicked, and what there is on disk afterwards. */
 interface Case {
-  /** @returns the task that it is done to; nothing for one that is done to the spool */
+  /** @returns the task that the action is done to; nothing for an action on the spool */
   prepare(): Promise<string | undefined>
   readonly before?: string
-  /** Which page has the button; the task's own by default. */
+  /** The page that has the button; by default the task's own. */
   readonly path?: string
   /** The button is on the page of schedules. */
   readonly isSchedule?: true
   readonly fill?: (page: Page) => Promise<void>
   readonly button?: string
-  /** Is it done? */
+  /** True if the action is done. */
   isDone(name: string): Promise<boolean> | boolean
 }
 
@@ -107,7 +107,7 @@ describe('each action of the table, clicked in a browser', { skip }, () => {
     'remove-schedule': {
       prepare: async () => {
         await stored(at.spool, `n=adds-${++count}`, 'kind=schedules')
-        await until('code has added one', async () => (await schedules()).length === 2)
+        await until('code has added a schedule', async () => (await schedules()).length === 2)
         return undefined
       },
       isSchedule: true,
@@ -186,7 +186,7 @@ describe('each action of the table, clicked in a browser', { skip }, () => {
     await spoold(['pause', at.spool, '--key', 'kind=report'])
   }
 
-  it('all that a filter selects, once their number is typed in; and nothing if it is another one', async () => {
+  it('on all tasks that a filter selects is done once their number is typed in, and not if it has changed', async () => {
     const names = await Promise.all(
       [0, 1, 2].map(() => stored(at.spool, '--at', '+2h', 'n=bulk', 'batch=b7')),
     )
@@ -204,7 +204,7 @@ describe('each action of the table, clicked in a browser', { skip }, () => {
       await page.getByRole('heading', { name: 'Remove: 3 tasks' }).waitFor()
     }
     await preview()
-    names.push(await stored(at.spool, '--at', '+2h', 'n=bulk', 'batch=b7')) // it has come since
+    names.push(await stored(at.spool, '--at', '+2h', 'n=bulk', 'batch=b7')) // a task that comes after the preview
     await page.locator('input[name=typed]').fill('3')
     await page.getByRole('button', { name: 'Remove: 3 tasks' }).click()
     await page.getByText('nothing was done: there are 4 now').waitFor()
@@ -218,7 +218,7 @@ describe('each action of the table, clicked in a browser', { skip }, () => {
     await page.context().close()
   })
 
-  it('is no button for those who may not do it', async () => {
+  it('has no form for a viewer', async () => {
     const { page } = await windowOf(at, at.tokenOf('viewer', true))
     const paths = ['', '/held', '/workers', `/tasks/${urlTextOf(at.held)}`].map(
       path => `/spools/${at.id}${path}`,

@@ -41,7 +41,7 @@ function rowsIn(page: string): string[] {
 }
 
 describe('the page of the configuration', () => {
-  it('has for admins the value of each option, and where it was written, without secrets', async () => {
+  it('shows an admin the value of each option and where it was written, without secrets', async () => {
     const dashboard = await started()
     const page = await pageFor(dashboard, 'admin', true)
     const rows = rowsIn(page)
@@ -66,7 +66,7 @@ describe('the page of the configuration', () => {
     assert.match(page, /Defaults of [0-9]+ other options/)
   })
 
-  it('shows commands to those alone who may read payloads, and no option to others than admins', async () => {
+  it('shows commands only to those who may read payloads, and options only to admins', async () => {
     const dashboard = await started()
     const admin = await pageFor(dashboard, 'admin')
     assert.doesNotMatch(admin, /3 1 1/)
@@ -78,7 +78,7 @@ describe('the page of the configuration', () => {
     }
   })
 
-  it('is of the running daemon: after a reload, after one that is refused, and before a restart', async () => {
+  it('shows the values in use: before and after a reload, after a refused one, and before a restart', async () => {
     const dashboard = await started()
     const { daemon } = dashboard
     const rows = async () => rowsIn(await pageFor(dashboard, 'admin', true))
@@ -116,7 +116,7 @@ describe('the page of the configuration', () => {
     assert.ok(now.includes('listen | 4096'), now.join('\n'))
   })
 
-  it('is told by the daemon to no client that only reads', async () => {
+  it('needs the verb config, which a control socket with role=viewer refuses', async () => {
     const { spool, daemon } = await startDashboard({
       ini: { 'spooler-control': './run/view.sock,role=viewer' },
     })

@@ -11,14 +11,14 @@ describe('the history of a dashboard', () => {
   const add = (seconds: number, figures: SpoolFigures) =>
     history.add(daemonSnapshot(seconds * 1000, spoolSnapshot(figures)))
 
-  it('has what happened per second between two snapshots', () => {
+  it('has the rates per second between two snapshots', () => {
     add(10, { totals: { done: 100 } })
     add(15, { totals: { done: 150, errors: 5 }, tasks: { due: 7 } })
     const [sample] = history.of('/spool').samples
     assert.deepEqual([sample?.done, sample?.failed, sample?.due, sample?.atMs], [10, 1, 7, 15_000])
   })
 
-  it('says why the number of processes changed, the latest first', () => {
+  it('says why the number of processes changed, the latest change first', () => {
     const size = (reason: string) => ({ algorithm: 'spare', minimum: 1, maximum: 9, reason, isByHand: false })
     add(20, { totals: { done: 150 }, processes: { wanted: 3, size: size('7 tasks are due') } })
     add(25, { totals: { done: 150 }, processes: { wanted: 2, size: size('nothing is due') } })
@@ -31,7 +31,7 @@ describe('the history of a dashboard', () => {
     )
   })
 
-  it('goes on at once after the clock was set back, without the samples of a time that is still to come', () => {
+  it('goes on at once after the clock was set back, and drops the samples that now lie in the future', () => {
     const history = new History()
     const add = (seconds: number, done: number, wanted = 1) =>
       history.add(daemonSnapshot(seconds * 1000, spoolSnapshot({ totals: { done }, processes: { wanted } })))
@@ -64,7 +64,7 @@ describe('the history of a dashboard', () => {
   })
 })
 
-describe('what needs a look', () => {
+describe('the concerns that a dashboard names', () => {
   const about = (figures: SpoolFigures) =>
     concernsOf(daemonSnapshot(1_000_000, spoolSnapshot(figures))).map(({ level, page, text }) => [
       level,
@@ -72,9 +72,9 @@ describe('what needs a look', () => {
       text,
     ])
 
-  it('is nothing in an idle spool', () => assert.deepEqual(about({}), []))
+  it('are none for an idle spool', () => assert.deepEqual(about({}), []))
 
-  it('is named with the page that says more, the worst first', () => {
+  it('come with the page that says more, the worst first', () => {
     const disk = { freeBytes: 1, totalBytes: 100, freeInodes: 50, totalInodes: 100 }
     assert.deepEqual(
       about({
@@ -95,7 +95,7 @@ describe('what needs a look', () => {
     )
   })
 
-  it('is the lack of inodes, too; and a pause, but not the tasks that it makes late', () => {
+  it('include a lack of inodes and a pause, but not the tasks that the pause makes late', () => {
     const disk = { freeBytes: 50, totalBytes: 100, freeInodes: 1, totalInodes: 100 }
     assert.match(String(about({ disk })), /out of inodes/)
     const paused = { pauses: [{ pair: null, sinceMs: 0, untilMs: null }] }
@@ -104,7 +104,7 @@ describe('what needs a look', () => {
 })
 
 describe('bytes on a page', () => {
-  it('are JSON, text or hexadecimal', () => {
+  it('are shown as JSON, text or hexadecimal', () => {
     assert.deepEqual(showBytes(Buffer.from('{"a":[1]}')), {
       kind: 'json',
       text: '{\n  "a": [\n    1\n  ]\n}',
@@ -121,7 +121,7 @@ describe('bytes on a page', () => {
     assert.match(text, /^00000000 {2}ff 41 0a +\.A\.$/)
   })
 
-  it('are cut between characters, and say how many they are', () => {
+  it('are cut between characters, and their whole number is given', () => {
     const long = Buffer.from('ü'.repeat(40_000))
     const shown = showBytes(long.subarray(0, 64 * 1024 - 1), long.length)
     assert.deepEqual([shown.kind, shown.isCut, shown.bytes], ['text', true, 80_000])
@@ -132,7 +132,7 @@ describe('bytes on a page', () => {
 })
 
 describe('figures on a page', () => {
-  it('have one unit', () => {
+  it('have one unit each', () => {
     assert.deepEqual([250, 3210, 59_000, 300_000, 7_200_000, 864_000_000].map(spanText), [
       '250 ms',
       '3.2 s',

@@ -12,19 +12,19 @@ import { cpuMsOfTree, memoryMb } from '../helpers/usage.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 const TASKS = isLong ? 1_000_000 : 100_000
-/** Of a processor, of the daemon and of all that it has started: a busy machine makes it no more. To within 20. */
+/** Processor time of the daemon and of all that it has started, to within 20 ms. A busy machine does not add to it. */
 const PAGE_MS = 600
 const CHILD_MB = 80
-/** What pages may cost the daemon that they ask, above what it takes by itself. */
+/** How much memory pages may cost the daemon that they ask, above what it takes by itself. */
 const MASTER_MB = 12
-/** What they may leave there: what is garbage takes room that the daemon has had for its own. */
+/** How much memory pages may leave in use there. Garbage is not counted: it takes room that the daemon already had. */
 const KEPT_MB = 2
 const PATHS = ['', '/waiting', '/waiting?show=later', '/running', '/retrying', '/dead', '/workers']
-/** Far down the lists. */
+/** Pages far down the lists. */
 const DEEP_PATHS = ['/waiting?from=24000', '/waiting?from=49950']
 const DEEP_MS = 2000
 
-/** Loaded before the daemon: at a signal it collects its garbage, and says what is left, in MB. */
+/** A module that is loaded before the daemon: at SIGPWR it collects the garbage, and prints what is left, in MB. */
 const COLLECTS = `
   import { setFlagsFromString } from 'node:v8'
   import { runInNewContext } from 'node:vm'
@@ -40,10 +40,10 @@ async function keptMb(daemon: Daemon): Promise<number> {
   const before = daemon.output.length
   process.kill(daemon.pid, 'SIGPWR')
   const said = () => /^keeps (.*) MB$/m.exec(daemon.output.slice(before))?.[1]
-  return Number(await until('it says what it keeps', said))
+  return Number(await until('the daemon says how much memory it keeps', said))
 }
 
-/** The daemon keeps one of two: it says so once it has looked through the whole spool. */
+/** Drops two dead letters. The daemon keeps one, and logs so once it has looked through the whole spool. */
 function dropDeadLetters(spool: string): void {
   for (const path of ['.spoold', '.spoold/dead']) {
     mkdirSync(join(spool, path))
@@ -52,7 +52,7 @@ function dropDeadLetters(spool: string): void {
   for (let i = 0; i < 2; i++) give(drop(join(spool, '.spoold/dead')))
 }
 
-/** Half of them are due, half wait for their time. */
+/** Returns a spool of tasks of which half are due and half wait for their time. */
 function filled(): string {
   const spool = spoolDirectory()
   const bytes = packet({ to: 'joe', at: '0' })
@@ -65,10 +65,10 @@ function filled(): string {
   return spool
 }
 
-/** A process gives back what its start needed: once it has the same for a while. */
+/** Returns the memory of a process once it has stayed the same for a while: what its start needed is given back. */
 async function settledMemory(pid: number): Promise<number> {
   let [last, same] = [0, 0]
-  await until('its memory is settled', () => {
+  await until('the memory of the process is settled', () => {
     const now = memoryMb(pid)
     same = Math.abs(now - last) < 0.2 ? same + 1 : 0
     last = now
@@ -77,8 +77,8 @@ async function settledMemory(pid: number): Promise<number> {
   return last
 }
 
-describe('the dashboard of a spool of a great many tasks', () => {
-  it(`shows a page of ${TASKS} at once, in little memory, and the daemon does not notice`, async t => {
+describe('the dashboard of a very large spool', () => {
+  it(`shows pages of ${TASKS} tasks with little processor time and memory, its own and the daemon's`, async t => {
     const filledSpool = filled()
     dropDeadLetters(filledSpool)
     const collects = join(dirname(filledSpool), 'collects.mjs')
@@ -87,18 +87,14 @@ describe('the dashboard of a spool of a great many tasks', () => {
       spool: filledSpool,
       handler: 'export default () => new Promise(() => setInterval(() => {}, 1000))',
       ini: { 'worker-reload-mercy': 1, 'spooler-dead-max-count': 1 },
-      // when V8 takes room for what is new, up to 32 MB, depends on how busy the machine is; what is measured is what is kept
+      // V8 takes up to 32 MB for new objects; when it does depends on how busy the machine is, and only what is kept is measured
       env: { NODE_OPTIONS: `--max-semi-space-size=1 --import=${collects}` },
     })
-    await until(
-      'it knows what is due',
-      async () => (await spoolSnapshotOf(spool)).tasks.running === 1,
-      120_000,
-    )
+    await until('a task runs', async () => (await spoolSnapshotOf(spool)).tasks.running === 1, 120_000)
     const browser = new Browser(place)
     await browser.logIn(tokenOf('operator', true))
-    await browser.get('/') // what is loaded once
-    // by itself it lists the spool once more, and sweeps it ten seconds after its start: for that it takes up to 16 MB
+    await browser.get('/') // loads what is loaded only once
+    // the daemon lists the spool once more, and sweeps it ten seconds after its start: that alone takes up to 16 MB
     await daemon.waitFor('purged 1 dead letter', 120_000)
     const keptBefore = await keptMb(daemon)
     const before = await settledMemory(daemon.pid)

@@ -28,7 +28,7 @@ function filled(count: number): { spool: string; names: string[] } {
 }
 
 describe('the listings of a dashboard', () => {
-  it('have the dead letters, the last one first', async () => {
+  it('have the dead letters, the latest first', async () => {
     const { spool, names } = filled(3)
     for (const name of names.toReversed()) await changed('cancel', spool, name)
     const { refs, isCut } = await deadNames(spool)
@@ -44,7 +44,7 @@ describe('the listings of a dashboard', () => {
     )
   })
 
-  it('have what is recorded; a page opens what it shows, and passes over what is gone', async () => {
+  it('have all tasks with a record; a page opens those it shows, and passes over those that are gone', async () => {
     const { spool, names } = filled(PAGE_SIZE + 10)
     await changed('hold', spool, ...names)
     const { refs } = await recordedNames(spool)
@@ -59,7 +59,7 @@ describe('the listings of a dashboard', () => {
   })
 })
 
-describe('one task on a dashboard', () => {
+describe('a task on a dashboard', () => {
   const detailOf = (spool: string, ref: string, mayReadPayload: boolean, more: Partial<TaskView> = {}) => {
     const found = lookIn(spool)(ref)
     assert.ok(found !== undefined)
@@ -68,7 +68,7 @@ describe('one task on a dashboard', () => {
     return taskDetail(task, { mayReadPayload, nowMs: Date.now(), readBody })
   }
 
-  it('has keys and body', async () => {
+  it('shows its keys and its body', async () => {
     const { spool, names } = filled(1)
     const { payload, row } = await detailOf(spool, names[0] ?? '', true)
     assert.deepEqual(
@@ -99,7 +99,7 @@ describe('one task on a dashboard', () => {
     assert.equal((await detailOf(spool, names[0] ?? '', true)).payload?.bodyFault, null)
   })
 
-  it('has its last error line by line, and the last line of each in its history', async () => {
+  it('shows its last error with all lines, and each error of its history in one line', async () => {
     const { spool, names } = filled(1)
     const said = 'Error: red\u001b[31m \u202eevil\r\n  at f\n[cause]: Error: deadlock'
     const record = withFailure(
@@ -115,7 +115,7 @@ describe('one task on a dashboard', () => {
     assert.equal(detail.row.error, 'Error: red\\x1b[31m \\u202eevil: deadlock')
   })
 
-  it('says nothing of what is in it to those who may not read payloads', async () => {
+  it('shows nothing of its payload to those who may not read payloads', async () => {
     const { spool, names } = filled(1)
     await changed('cancel', spool, names[0] ?? '')
     const detail = await detailOf(spool, `.spoold/dead/${names[0]}`, false)

@@ -18,7 +18,7 @@ tasks.task('slow', { maxConcurrency: 2, maxRetries: 1 }, async () => {
   while (!existsSync(${JSON.stringify(release)})) await new Promise(resolve => setTimeout(resolve, 20))
 })`
 
-it('the page and the snapshot count the runs of each name, and the slots in use', async () => {
+it('the page of named tasks and the snapshot count the runs of each name, and the slots in use', async () => {
   const spool = spoolDirectory()
   const release = join(dirname(spool), 'release')
   const { place } = await startDashboard({
@@ -37,7 +37,7 @@ it('the page and the snapshot count the runs of each name, and the slots in use'
   await enqueue('slow', 3)
   const statsOf = async (name: string) =>
     (await spoolSnapshotOf(spool)).named?.find(each => each.name === name)
-  await until('all has been counted', async () => {
+  await until('all runs have been counted', async () => {
     const [good, bad, dies, slow] = await Promise.all(['good', 'bad', 'dies', 'slow'].map(statsOf))
     return (
       good?.done === 3 &&
@@ -52,7 +52,7 @@ it('the page and the snapshot count the runs of each name, and the slots in use'
   })
   const rowIn = (body: unknown, name: string) =>
     new RegExp(`<td[^>]*>${name}</td>(.*?)</tr>`, 's').exec(String(body))?.[1]?.replace(/<[^>]+>/g, ' ') ?? ''
-  const body = await until('the page knows that the third slow one waits for a slot', async () => {
+  const body = await until('the page shows that the third slow task waits for a slot', async () => {
     const { text } = await send(place, '/spools/spool/named')
     return /^\s*2 of 2\s+1/.test(rowIn(text, 'slow')) ? text : undefined
   })
@@ -60,5 +60,5 @@ it('the page and the snapshot count the runs of each name, and the slots in use'
   assert.match(row('good'), /^\s*0\s+3 \([0-9.]+\/[sh]\)/)
   assert.match(row('bad'), /^\s*0\s+2 \([0-9.]+\/[sh]\)\s+1\s+1/)
   writeFileSync(release, '')
-  await until('the slow ones have ended', async () => (await statsOf('slow'))?.done === 3)
+  await until('the slow tasks have ended', async () => (await statsOf('slow'))?.done === 3)
 })

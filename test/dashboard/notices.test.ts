@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import { Browser, csrfIn, startDashboard } from '../helpers/dashboard.js'
 
-it('what a form has done is said once, on the page that follows it, and not to a page that refreshes itself meanwhile', async () => {
+it('the notice of what a form did is shown once, on the next page, and not in a refresh before it', async () => {
   const { place, tokenOf } = await startDashboard({ handler: 'export default () => -2' })
   const browser = new Browser(place)
   await browser.logIn(tokenOf('admin'))

@@ -7,7 +7,7 @@ import { type Spooled, spooled } from '../helpers/dashboard-tasks.js'
 import { skipUnless } from '../helpers/requires.js'
 
 const skip = skipUnless('chromium')
-/** They are downloads, or need an action. */
+/** True if a browser shows the path: a body is a download. */
 const isShown = (path: string) => !path.endsWith('/body')
 const WIDTHS = [1440, 390]
 const COLOR_SCHEMES = ['light', 'dark'] as const
@@ -33,7 +33,7 @@ describe('the pages of the dashboard, in a browser', { skip }, () => {
     at = await starting
   })
 
-  it('are accessible, and as wide as the window, wide and narrow, light and dark', async () => {
+  it('are accessible and no wider than the window, at 1440 and 390 pixels, light and dark', async () => {
     const { page, complaints } = await windowOf(at, at.tokenOf('admin', true))
     for (const width of WIDTHS) {
       await page.setViewportSize({ width, height: 900 })
@@ -52,7 +52,7 @@ describe('the pages of the dashboard, in a browser', { skip }, () => {
     await page.context().close()
   })
 
-  it('fold the rows of tasks on a phone: the rest is behind "More", without JavaScript, too', async () => {
+  it('fold each row of a task on a phone, and "More" unfolds it without JavaScript', async () => {
     const viewport = { width: 390, height: 900 }
     const who = await windowOf(at, at.tokenOf('admin', true), { viewport, javaScriptEnabled: false })
     const { page } = who
@@ -76,7 +76,7 @@ describe('the pages of the dashboard, in a browser', { skip }, () => {
     await page.context().close()
   })
 
-  it('show on a phone which page of the list of pages it is', async () => {
+  it('have the current page of the navigation in view on a phone', async () => {
     const viewport = { width: 390, height: 900 }
     const { page } = await windowOf(at, at.tokenOf('admin', true), { viewport })
     await page.goto(urlOf(at, '/configuration'))
@@ -110,7 +110,7 @@ describe('the pages of the dashboard, in a browser', { skip }, () => {
     for (const { page: each } of [scripted, plain]) await each.context().close()
   })
 
-  it('refresh themselves, until they are told not to', async () => {
+  it('refresh themselves, and do so again after live updates were stopped and resumed', async () => {
     const { page, complaints } = await windowOf(at, at.tokenOf('viewer'))
     const uptime = page.locator('#live dl.tiles').first()
     await uptime.waitFor()
@@ -126,7 +126,7 @@ describe('the pages of the dashboard, in a browser', { skip }, () => {
     await page.context().close()
   })
 
-  it('let go who has come with a token, who then has to show it again', async () => {
+  it('ask for the token again after a logout, even if the old cookie is sent', async () => {
     const { page } = await windowOf(at, at.tokenOf('viewer'), { javaScriptEnabled: false })
     const context = page.context()
     const known = await context.cookies()
@@ -139,7 +139,7 @@ describe('the pages of the dashboard, in a browser', { skip }, () => {
     await context.close()
   })
 
-  it('can be used with the keyboard alone', async () => {
+  it('lead the Tab key to "Skip to content" first, and then to each button of a task', async () => {
     const { page } = await windowOf(at, at.tokenOf('admin', true))
     await page.goto(urlOf(at, `/spools/${at.id}/held`))
     await page.keyboard.press('Tab')
@@ -158,7 +158,7 @@ describe('the pages of the dashboard, in a browser', { skip }, () => {
     await page.context().close()
   })
 
-  it('show what strangers wrote as text, whatever it is', async () => {
+  it('show markup that strangers wrote as text', async () => {
     const { page, complaints } = await windowOf(at, at.tokenOf('admin', true))
     for (const path of pathsOf(at)) await page.goto(urlOf(at, path))
     await page.goto(urlOf(at, `/spools/${at.id}/tasks/${urlTextOf(at.held)}`))

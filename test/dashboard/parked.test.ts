@@ -11,13 +11,13 @@ import { stateOf } from '../helpers/spools.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
-/** Once this returns, the daemon starts none of them. */
+/** Pauses the tasks that have a pair. Once this returns, the daemon starts none of them. */
 async function pausePair(daemon: Daemon, spool: string, pair: string): Promise<void> {
   assert.equal((await spoold(['pause', spool, '--key', pair])).code, 0)
-  await daemon.waitFor(`] paused: tasks with ${pair}`) // it obeys within a second, and a snapshot shows what is on disk
+  await daemon.waitFor(`] paused: tasks with ${pair}`) // the daemon obeys up to a second after a snapshot shows the pause
 }
 
-it('the page of parked tasks names them, with the reason', async () => {
+it('the page of parked tasks names each task with its reason', async () => {
   const { daemon, place, spool } = await startDashboard({
     hasTokens: false,
     handler:
@@ -40,12 +40,12 @@ it('the page of parked tasks names them, with the reason', async () => {
   }
 })
 
-it('a parked task is said to be parked wherever it is shown, and can be acted on; whose value pauses it is for those who may read it', async () => {
+it('a parked task is shown as parked on all pages, with actions; who may not read payloads sees no pausing value', async () => {
   const { daemon, place, spool, tokenOf } = await startDashboard({ handler: 'export default () => -2' })
   await pausePair(daemon, spool, 'customer=zq-31')
   const [first, second] = [await stored(spool, 'customer=zq-31'), await stored(spool, 'customer=zq-31')]
   const later = await stored(spool, '--at', '+2h', 'customer=zq-31')
-  await until('they are parked', async () => (await spoolSnapshotOf(spool)).tasks.parked.paused === 2)
+  await until('both tasks are parked', async () => (await spoolSnapshotOf(spool)).tasks.parked.paused === 2)
   const ref = urlTextOf(first)
   const as = async (who: Parameters<typeof tokenOf>) => {
     const browser = new Browser(place)
@@ -90,7 +90,7 @@ it('a parked task is said to be parked wherever it is shown, and can be acted on
   assert.deepEqual(await Promise.all([second, later].map(name => stateOf(spool, name))), ['held', 'waiting'])
 })
 
-it('the page of one reason and name lists its tasks page by page, says why they wait, and acts on them', async () => {
+it('the page of one reason and one name lists its parked tasks page by page, says why, and acts on them', async () => {
   const spool = spoolDirectory()
   const names = Array.from({ length: 70 }, () =>
     give(drop(spool, taskName(), packet({ task: 'no<b>such', args: '[]' }))),
@@ -101,7 +101,7 @@ it('the page of one reason and name lists its tasks page by page, says why they 
       "import { Tasks } from 'spoold'\nexport const tasks = new Tasks()\ntasks.task('known', {}, () => {})",
   })
   await until(
-    'all are parked',
+    'all tasks are parked',
     async () => (await spoolSnapshotOf(spool)).tasks.parked['unknown-name'] === 70,
   )
   const browser = new Browser(place)
@@ -127,7 +127,9 @@ it('the page of one reason and name lists its tasks page by page, says why they 
   const [, csrf = ''] = /name="csrf" value="([^"]+)"/.exec(first) ?? []
   const [ref = ''] = refsIn(first)
   assert.equal((await browser.post(`/spools/spool/tasks/${ref}/hold`, { csrf, next: path })).status, 303)
-  await until('it is held, and not parked', async () => /has parked 69 tasks/.test(await get(path)))
+  await until('the held task is no longer counted as parked', async () =>
+    /has parked 69 tasks/.test(await get(path)),
+  )
   assert.match(await get('/spools/spool/parked?reason=slot&name=other'), /No such task is parked now/)
   assert.match(await get('/spools/spool/parked?reason=%3Cb%3E'), /Parked: &lt;b&gt;/)
 })

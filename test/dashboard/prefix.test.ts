@@ -5,8 +5,8 @@ import { parseDashboard } from '#src/doors/net/dashboard-address.js'
 import { dropLater, send, startDashboard } from '../helpers/dashboard.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
-describe('below a path of a proxy', () => {
-  it('all that a page names, redirects and the cookie have the prefix, and are found with it and without', async () => {
+describe('prefix= of a dashboard behind a proxy', () => {
+  it('begins all paths in pages, redirects and the cookie, and pages are found with it and without it', async () => {
     const spool = spoolDirectory()
     const { place } = await startDashboard({
       spool,
@@ -50,7 +50,7 @@ describe('below a path of a proxy', () => {
     assert.ok(seen.size > 15, [...seen].join(' '))
   })
 
-  it('the path is one, or is refused', () => {
+  it('is a plain absolute path, or is refused', () => {
     assert.equal(parseDashboard('127.0.0.1:8717,prefix=/a/b/').prefix, '/a/b')
     assert.equal(parseDashboard('127.0.0.1:8717').prefix, '')
     for (const prefix of ['tasks', '//host', '/a"b', '/a b'])

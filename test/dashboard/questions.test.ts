@@ -16,7 +16,7 @@ import { ROOT } from '../helpers/workspace.js'
 /** A window, and what is clicked in it. */
 interface Walk {
   readonly page: Page
-  /** By its words, as people find it; in the navigation, if it is there. */
+  /** Opens a page of the navigation by its words, as people find it. */
   go(page: string): Promise<void>
   press(button: string): Promise<void>
   click(what: Locator): Promise<void>
@@ -74,7 +74,7 @@ describe('an operator, in a browser', { skip: skipUnless('chromium') }, () => {
       assert.match((await tile(walk, 'Due').textContent()) ?? '', /[0-9]/),
     'How old is the oldest?': async walk => {
       for (const n of [1, 2, 3]) await stored(at.spool, 'kind=hangs', `n=busy-${n}`) // more than there are processes
-      await until('one of them waits', async () => {
+      await until('one of the tasks waits', async () => {
         await walk.page.reload()
         return /oldest [0-9]/.test((await tile(walk, 'Due').textContent()) ?? '')
       })
@@ -139,7 +139,7 @@ describe('an operator, in a browser', { skip: skipUnless('chromium') }, () => {
     },
     'Let none of a kind start from now on': async walk => {
       await paused(walk, 'kind=paused-kind')
-      assert.deepEqual(await until('the daemon knows', async () => (await pauses()).at(-1)), [
+      assert.deepEqual(await until('the daemon knows of the pause', async () => (await pauses()).at(-1)), [
         'kind',
         'paused-kind',
       ])
@@ -153,7 +153,7 @@ describe('an operator, in a browser', { skip: skipUnless('chromium') }, () => {
     },
     'Pause for maintenance': async walk => {
       await paused(walk)
-      await until('the daemon knows', async () => (await pauses()).includes(null))
+      await until('the daemon knows of the pause', async () => (await pauses()).includes(null))
     },
     'Drain before a shutdown': async walk => {
       await paused(walk)
@@ -175,14 +175,14 @@ describe('an operator, in a browser', { skip: skipUnless('chromium') }, () => {
     },
   }
 
-  it('has an answer to each question of the page', () =>
+  it('has an answer to each question of docs/dashboard.md', () =>
     assert.deepEqual(
       ROWS.map(({ question }) => question),
       Object.keys(ANSWERS),
     ))
 
   for (const { question, clicks } of ROWS)
-    it(`${question} ${clicks} clicks`, async () => {
+    it(`${question} (${clicks} clicks)`, async () => {
       const { page, complaints } = await windowOf(at, at.tokenOf('admin', true))
       await page.goto(urlOf(at, '/'))
       let clicked = 0

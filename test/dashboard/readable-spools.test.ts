@@ -18,7 +18,7 @@ import { spoolDirectory } from '../helpers/workspace.js'
 
 const SECRET = 'the-payload'
 
-/** A task that has failed, with its payload in every place where it can be, and a dead one. */
+/** Returns a spool of a failed task, whose payload is in every place where it can be, and a dead one. */
 async function spool(): Promise<string> {
   const path = spoolDirectory()
   const vars = { [SECRET]: SECRET, task: 'mail.send', args: `["${SECRET}"]` }
@@ -40,8 +40,8 @@ async function spool(): Promise<string> {
 const seenBy = (path: string, mayReadPayload: boolean, hide = new Hide([])) =>
   new ReadableSpools(new Spools([path]), { mayReadPayload, hide }).get('spool')
 
-describe('what somebody may see of a spool', () => {
-  it('looks for what a text could quote only in a task of which there is a text', () => {
+describe('the readable part of a spool', () => {
+  it('is read fast: the secrets in values are collected only for a task with a record or reason to hide them in', () => {
     const [path, values] = [
       spoolDirectory(),
       JSON.stringify(Array.from({ length: 10_000 }, (_, i) => 10_000 + i)),
@@ -58,7 +58,7 @@ describe('what somebody may see of a spool', () => {
     assert.ok(tookMs < 1000, `${tookMs} ms`)
   })
 
-  it('is no payload without the right, but the names of functions', async () => {
+  it('has no payload but the names of functions, without the right to payloads', async () => {
     const path = await spool()
     const seen = seenBy(path, false)
     const views = [
@@ -81,7 +81,7 @@ describe('what somebody may see of a spool', () => {
     }
   })
 
-  it('is all of it with the right, but what is hidden', async () => {
+  it('has everything but what is hidden, with the right to payloads', async () => {
     const path = await spool()
     const whole = seenBy(path, true)
     const task = await whole.task(urlTextOf('failed'))
@@ -107,7 +107,7 @@ describe('what somebody may see of a spool', () => {
     assert.equal((await seenBy(path, true).find({}, 5)).isWhole, true)
   })
 
-  it('is nothing behind a link, in place of a priority or of the task', async () => {
+  it('has nothing behind a symbolic link in place of a priority or a task', async () => {
     const path = spoolDirectory()
     const outside = join(dirname(path), 'outside')
     mkdirSync(outside)

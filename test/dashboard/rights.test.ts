@@ -37,7 +37,7 @@ const EVERYBODY: readonly Who[] = ROLES.flatMap(role =>
   [false, true].map(mayReadPayload => ({ role, mayReadPayload })),
 )
 
-/** What its daemon answers. */
+/** What the daemon answers, by verb. */
 const ANSWERS: Readonly<Record<string, object>> = {
   parked: { groups: [] },
   next: { tasks: ['due', 'held'] },
@@ -49,7 +49,7 @@ const ANSWERS: Readonly<Record<string, object>> = {
   },
 }
 
-/** A spool with a held, a due and a dead task, and a dashboard on it, which is asked without a socket. */
+/** Returns a spool with a held, a due and a dead task, and a dashboard on it, which is asked without a socket. */
 async function dashboard({ allowsNewWork = true, hidden = [] as readonly string[] } = {}) {
   const spool = spoolDirectory()
   const at = async (name: string, action: 'hold' | 'bury') => {
@@ -115,7 +115,7 @@ function sent(id: string, changed: Readonly<Record<string, string>> = {}): Recor
   return Object.fromEntries(Object.entries(headers).filter(([, value]) => value !== ''))
 }
 
-/** All that is in the spool, but for the audit. */
+/** Returns all that is in the spool, except the audit, probes and locks. */
 function stateOf(spool: string): string {
   const paths = readdirSync(spool, { recursive: true }).map(String).sort()
   const isOurs = (path: string) => !/^\.spoold\/(?:audit|probe-|locks)/.test(path)
@@ -168,7 +168,7 @@ function pathOf(name: ActionName): string {
 const mayDo = ({ role, mayReadPayload }: Who, name: ActionName) =>
   isAtLeast(role, ACTIONS[name].role) && (name !== 'edit' || mayReadPayload)
 
-/** The same, done to all tasks that a form names. */
+/** The actions that can be done to all tasks that a form names. */
 const inBulk = names
   .filter(name => 'inBulk' in ACTIONS[name] && ACTIONS[name].inBulk)
   .map(name => ({
@@ -207,7 +207,7 @@ describe('each action', () => {
     ['operator', ['remove', 'edit', 'enqueue', 'remove-schedule']],
     ['viewer', names],
   ] as const)
-    it(`that ${role === 'viewer' ? 'changes anything' : 'cannot be undone, or runs code,'} is not for a ${role}`, async () => {
+    it(`that ${role === 'viewer' ? 'changes anything' : 'cannot be undone, or runs code,'} is refused to the role ${role}`, async () => {
       const { spool, sessionOf, ask } = await dashboard()
       const { id, csrf } = sessionOf(
         EVERYBODY.find(who => who.role === role && who.mayReadPayload) ?? assert.fail(),
@@ -224,7 +224,7 @@ describe('each action', () => {
     })
 
   for (const name of names)
-    it(`${name} is refused unless it is a form of the dashboard itself`, async () => {
+    it(`${name} is refused unless a form of the dashboard itself asks for it`, async () => {
       const { spool, sessionOf, ask } = await dashboard()
       const admin = EVERYBODY.at(-1) ?? assert.fail()
       const { id, csrf } = sessionOf(admin)
@@ -257,7 +257,7 @@ describe('each action', () => {
       assert.deepEqual(readAudit(spool, 10), [])
     })
 
-  it('that brings new tasks is for nobody unless the configuration allows it', async () => {
+  it('that brings new tasks is refused even to an admin unless the configuration allows it', async () => {
     const { spool, sessionOf, ask } = await dashboard({ allowsNewWork: false })
     const { id, csrf } = sessionOf(EVERYBODY.at(-1) ?? assert.fail())
     const before = stateOf(spool)
@@ -266,7 +266,7 @@ describe('each action', () => {
     assert.equal(stateOf(spool), before)
   })
 
-  it('is not done where it cannot be written down', async () => {
+  it('is refused with 503 and not done if the audit cannot be written', async () => {
     const { spool, sessionOf, ask } = await dashboard()
     mkdirSync(join(spool, '.spoold/audit'))
     const { id, csrf } = sessionOf(EVERYBODY.at(-1) ?? assert.fail())
@@ -278,7 +278,7 @@ describe('each action', () => {
 })
 
 describe('each route', () => {
-  it('shows no payload to those who may not read it, and changes nothing when it is looked at', async () => {
+  it('shows no payload without the right, sends security headers, and changes nothing unless a form is posted', async () => {
     const { spool, app, sessionOf, ask } = await dashboard()
     const before = stateOf(spool)
     const paths = [...new Set(app.routes.map(({ path }) => path))].filter(path => !path.includes('*'))
@@ -307,7 +307,7 @@ describe('each route', () => {
     assert.equal(stateOf(spool), before)
   })
 
-  it('shows nobody what is hidden, nor lets filters find it', async () => {
+  it('shows hidden values to nobody, and lets no filter find them', async () => {
     const { app, sessionOf, ask } = await dashboard({ hidden: [`KEY-${SECRET}`] })
     const { id } = sessionOf(EVERYBODY.at(-1) ?? assert.fail())
     for (const { path } of app.routes.filter(each => each.path.includes(':ref')))
@@ -333,7 +333,7 @@ describe('each route', () => {
       }
   })
 
-  it('is shown to nobody who is not known', async () => {
+  it('asks for a login or is refused without a session', async () => {
     const { app, ask } = await dashboard()
     for (const { path, method } of app.routes.filter(each => !each.path.includes('*')))
       if (path !== '/login' && !path.startsWith('/assets/'))
@@ -341,11 +341,11 @@ describe('each route', () => {
   })
 })
 
-describe('many at once', () => {
+describe('tasks that are acted on in bulk', () => {
   const admin = EVERYBODY.at(-1) ?? assert.fail()
   const bulk = (name: string) => `/spools/spool/bulk/${name}`
 
-  it('are as many as the preview said, or fewer, and never more', async () => {
+  it('are never more than the preview said', async () => {
     const { spool, sessionOf, ask } = await dashboard()
     const { id, csrf } = sessionOf(admin)
     const before = stateOf(spool)
@@ -363,7 +363,7 @@ describe('many at once', () => {
     assert.deepEqual([result, filter, count], ['1 held', '{}', 1])
   })
 
-  it('are removed only with their number typed in', async () => {
+  it('are removed only if their number is typed in', async () => {
     const { spool, sessionOf, ask } = await dashboard()
     const { id, csrf } = sessionOf(admin)
     const before = stateOf(spool)
@@ -375,7 +375,7 @@ describe('many at once', () => {
     assert.deepEqual(readdirSync(spool), ['.spoold', 'due'])
   })
 
-  it('are not found by their payload, by those who may not read it', async () => {
+  it('cannot be selected by their payload without the right to read it', async () => {
     const { spool, sessionOf, ask } = await dashboard()
     const blind = EVERYBODY.find(who => who.role === 'admin' && !who.mayReadPayload) ?? assert.fail()
     const { id, csrf } = sessionOf(blind)

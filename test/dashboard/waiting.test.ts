@@ -7,11 +7,11 @@ import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 const COUNT = 2300
-/** Neither the names nor the storing of tasks has their order. */
+/** The place of a task in the order of runs, which neither the names nor the storing of tasks follow. */
 const placeOf = (i: number) => (i * 7) % COUNT
 const EXPECTED = Array.from({ length: COUNT }, (_, i) => i).sort((a, b) => placeOf(a) - placeOf(b))
 
-/** Tasks that arrived in their order, and run at once, or in that order a hundred years from now. */
+/** Returns a spool of tasks that are due in that order, either since 2020 or from 2096 on. */
 function filled(at: 'now' | 'later'): string {
   const spool = spoolDirectory()
   for (let i = 0; i < COUNT; i++) {
@@ -28,7 +28,7 @@ function filled(at: 'now' | 'later'): string {
   return spool
 }
 
-/** The tasks on a page, by their numbers, and what the link below it leads to. */
+/** Returns the numbers of the tasks on a page, and what the link below them leads to. */
 function shownIn(page: string): { tasks: number[]; next: string | undefined } {
   const refs = [...page.matchAll(/<a class="path" href="[^"]*\/tasks\/([A-Za-z0-9_-]+)"/g)]
   return {
@@ -44,7 +44,7 @@ async function walk(spool: string, query: string, isReady: (due: number, waiting
     handler: 'export default () => new Promise(() => setInterval(() => {}, 1000))',
     ini: { 'worker-reload-mercy': 1 },
   })
-  await until('it knows them', async () => {
+  await until('the daemon knows all tasks', async () => {
     const { due, waiting } = (await spoolSnapshotOf(spool)).tasks
     return isReady(due, waiting)
   })
@@ -62,13 +62,13 @@ async function walk(spool: string, query: string, isReady: (due: number, waiting
 }
 
 describe('the page of waiting tasks', () => {
-  it('leads through all that start next, in their order, far beyond what the daemon tells at once', async () => {
+  it('leads through all tasks that start next, in order, far beyond what the daemon tells at once', async () => {
     const { found, pages } = await walk(filled('now'), '', due => due >= COUNT - 20)
     assert.deepEqual(found, [...EXPECTED.slice(0, 200), ...EXPECTED.slice(2200)])
     assert.equal(pages, 6)
   })
 
-  it('leads through all that wait for their time', async () => {
+  it('leads through all tasks that wait for their time', async () => {
     const { found } = await walk(filled('later'), '?show=later', (_, waiting) => waiting === COUNT)
     assert.deepEqual(found, [...EXPECTED.slice(0, 200), ...EXPECTED.slice(2200)])
   })

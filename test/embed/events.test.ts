@@ -48,7 +48,7 @@ describe('lifecycle events', () => {
     ]) {
       const before = told.length
       await task.schedule(who)
-      await until('it has ended', () => told.slice(before).some(line => line.startsWith('all ')))
+      await until('the task has ended', () => told.slice(before).some(line => line.startsWith('all ')))
     }
     assert.deepEqual(told, [
       ...['first shop 1', 'app shop 1', 'all shop 1', 'shop shop 1'],
@@ -57,7 +57,7 @@ describe('lifecycle events', () => {
     ])
   })
 
-  it('have what was thrown, with its causes; of an object that is no error, what is in it', async () => {
+  it('carry what was thrown with its causes, and the content of a thrown object that is no error', async () => {
     const told: Error[] = []
     const cause = new RangeError('too far', { cause: new TypeError('no number') })
     const thrown: unknown[] = [
@@ -74,7 +74,7 @@ describe('lifecycle events', () => {
     await app.start()
     for (const i of thrown.keys()) {
       await task.schedule(i)
-      await until('it has failed', () => told.length === i + 1)
+      await until('the task has failed', () => told.length === i + 1)
     }
     assert.deepEqual(
       told.map(({ message }) => message),
@@ -95,7 +95,7 @@ describe('lifecycle events', () => {
     assert.deepEqual([told[3]?.cause, told[4]?.cause], [undefined, undefined])
   })
 
-  it('that are unknown, or go to no function, are refused', () => {
+  it('are refused if the event is unknown or the listener is no function', () => {
     const { app } = application(() => {})
     assert.throws(
       () => app.on('task-ended' as never, () => {}),
@@ -105,7 +105,7 @@ describe('lifecycle events', () => {
     assert.throws(() => application(() => {}, { namespace: '_x' }), /namespace must be .* got "_x"/)
   })
 
-  it('reach the other listeners if one throws or rejects, which is logged', async () => {
+  it('reach the other listeners even if one throws or rejects, which is logged', async () => {
     const lines: string[] = []
     const ended: unknown[] = []
     const log = (line: string) => lines.push(line)
@@ -121,7 +121,7 @@ describe('lifecycle events', () => {
     await app.start()
     await task.schedule(1)
     await task.schedule(2)
-    await until('both have ended', () => ended.length === 2 && lines.length === 4)
+    await until('both tasks have ended', () => ended.length === 2 && lines.length === 4)
     assert.deepEqual(ended, [1, 2])
     assert.deepEqual(lines.slice().sort(), [
       ...Array(2).fill('a listener of task-finished failed: a rejecter'),
@@ -129,7 +129,7 @@ describe('lifecycle events', () => {
     ])
   })
 
-  it('tell of a process that dies: what it ran has ended, it is terminated, and the next one says what that comes to', async () => {
+  it('report a process that dies: its task finishes, it terminates, and the next process says the outcome', async () => {
     const directory = workspace()
     const module = join(directory, 'tasks.mjs')
     writeFileSync(
@@ -154,7 +154,7 @@ describe('lifecycle events', () => {
       app.on(name, ({ worker, queue }) => told.push(`${name} ${worker} ${queue}`))
     await app.start({ mode: 'processes' })
     await app.schedule('once')
-    await until('it is told', () => told.some(line => line.startsWith('task-failed')))
+    await until('the failure is reported', () => told.some(line => line.startsWith('task-failed')))
     await app.stop()
     assert.deepEqual(told, [
       'worker-started default-1 default',
@@ -168,7 +168,7 @@ describe('lifecycle events', () => {
     told.length = 0
     await app.start({ mode: 'processes' })
     await app.schedule('again')
-    await until('it has run again', () => told.some(line => line.startsWith('task-finished again 4')))
+    await until('the task has run again', () => told.some(line => line.startsWith('task-finished again 4')))
     const ofTask = told.filter(line => line.includes(' again '))
     assert.deepEqual(
       ofTask.map(line => line.replace(/ default-\d$/, '')),
@@ -184,15 +184,15 @@ describe('lifecycle events', () => {
     told.length = 0
     await app.start({ mode: 'processes', concurrency: 2 })
     await app.schedule('beside')
-    await until('it runs', () => told.some(line => line.startsWith('task-started beside')))
+    await until('the first task runs', () => told.some(line => line.startsWith('task-started beside')))
     await app.schedule('after')
-    await until('both have run again', () => told.filter(line => / 4 default-/.test(line)).length === 2)
+    await until('both tasks have run again', () => told.filter(line => / 4 default-/.test(line)).length === 2)
     const of = (name: string) =>
       told.filter(line => line.includes(` ${name} `)).map(line => line.split(' ')[0])
     assert.deepEqual(of('beside'), ['task-started', 'task-finished', 'task-started', 'task-finished'])
   })
 
-  it('are no messages while nobody listens', async t => {
+  it('cost no messages while nobody listens', async t => {
     const types: string[] = []
     const { listen, send } = InProcessPort.prototype
     t.after(() => Object.assign(InProcessPort.prototype, { listen, send }))
@@ -214,7 +214,7 @@ describe('lifecycle events', () => {
     const ran = async (count: number) => {
       const before = runs
       for (let i = 0; i < count; i++) await task.schedule(i)
-      await until('they have run', () => runs === before + count)
+      await until('the tasks have run', () => runs === before + count)
     }
     const told = () => types.filter(type => type === 'follow' || type.startsWith('run-')).length
     await app.start()
@@ -224,10 +224,10 @@ describe('lifecycle events', () => {
     const count = () => ended++
     app.on('task-finished', count)
     await ran(5)
-    await until('it has heard', () => ended === 5)
+    await until('the listener has heard all', () => ended === 5)
     assert.equal(told(), 11)
     app.off('task-finished', count)
-    await ran(1) // it may begin before the message that nobody listens
+    await ran(1) // this task may begin before the message that nobody listens
     const before = told()
     await ran(10)
     assert.equal(told(), before)

@@ -20,7 +20,7 @@ afterEach(async () => {
   for (const app of opened.splice(0)) await app.stop()
 })
 
-/** An application whose task is given more than it should say, and says it when it fails. */
+/** Runs an application whose task is given secrets, and quotes them when it fails. */
 async function failing(options: Partial<SpooldOptions>) {
   const spool = spoolDirectory()
   const lines: string[] = []
@@ -43,15 +43,15 @@ async function failing(options: Partial<SpooldOptions>) {
     password: SECRET,
     more: [{ token: SECRET, note: `{"password":"${SECRET}"}` }],
   })
-  await until('it has failed', () => told.length === 3)
-  const dead = await until('it is dead', () =>
+  await until('the task has failed', () => told.length === 3)
+  const dead = await until('the task is dead', () =>
     leftIn(join(spool, '.spoold/dead')).find(name => !name.endsWith('.json')),
   )
   return { spool, lines, given, told, dead: join(spool, '.spoold/dead', dead) }
 }
 
-describe('hide, of an application', () => {
-  it('keeps values out of its log, its events and what commands print; its tasks are given them', async () => {
+describe('the option hide of an application', () => {
+  it('keeps values out of the log, events and what commands print, but not from the tasks', async () => {
     const { lines, given, told, dead, spool } = await failing({ hide: ['password', 'token'] })
     assert.ok(inspect(given, { depth: 9 }).includes(SECRET))
     const events = inspect(told, { depth: 9 })
@@ -69,7 +69,7 @@ describe('hide, of an application', () => {
     assert.equal(readFileSync(join(spool, '.spoold/hide'), 'utf8'), 'password\ntoken\n')
   })
 
-  it('is told to Redis, too, for commands that know no application', { skip: isMissing }, async () => {
+  it('is stored in Redis for commands that know no application', { skip: isMissing }, async () => {
     await redis?.ready()
     const spooler = redis?.address('mail') ?? ''
     const tasks = new Tasks()
@@ -81,7 +81,7 @@ describe('hide, of an application', () => {
       user: 'joe',
       password: SECRET,
     })
-    const { stdout } = await until('it is told', async () => {
+    const { stdout } = await until('Redis knows what to hide', async () => {
       const shown = await inProcess(['show', `${spooler}/${id}`])
       return shown.stdout.includes('[hidden]') ? shown : undefined
     })
@@ -94,13 +94,13 @@ describe('hide, of an application', () => {
       assert.ok(!(await inProcess(args)).stdout.includes(SECRET), args.join(' '))
   })
 
-  it('is nothing by default, and leaves alone what a daemon hides', async () => {
+  it('hides nothing by default, and then writes no .spoold/hide', async () => {
     const { told, spool } = await failing({})
     assert.ok(inspect(told, { depth: 9 }).includes(SECRET))
     assert.equal(existsSync(join(spool, '.spoold/hide')), false)
   })
 
-  it('is a list of keys', () => {
+  it('has to be a list of keys', () => {
     for (const hide of ['password', [1], { password: true }])
       assert.throws(
         () => new Spoold({ spooler: 'memory:', hide: hide as never }),

@@ -26,7 +26,7 @@ export interface Home {
   said(): string[]
   /** The events of tasks, in order, from whoever gets them: the application, or the worker of a daemon. */
   events(): string[]
-  /** @param options as of `Spoold.start`; a daemon has what of them it knows */
+  /** @param options as of `Spoold.start`; a daemon takes those that it knows */
   start(options?: Pick<StartOptions, 'workers' | 'concurrency' | 'deadline'>): Promise<void>
   stop(): Promise<void>
   /** Runs what is due in a process that a task kills, and returns when that is dead. Absent where nothing survives it. */
@@ -107,7 +107,7 @@ export function embedded(
   }
 }
 
-/** In-process the task takes its application with it, which therefore has a process of its own here. */
+/** Runs the application in a process of its own, because in-process a task that dies takes its application with it. */
 async function runDying(directory: string, module: string, spool: string, mode: string): Promise<void> {
   const program = join(directory, 'program.mjs')
   writeFileSync(

@@ -68,7 +68,7 @@ describe('an application that runs its tasks in its own process', () => {
     for (const state of states) assert.deepEqual(state, states[0])
   })
 
-  it('is stopped although it has only begun to start, and ends', async () => {
+  it('ends even if it is stopped while it starts', async () => {
     const { child, ended } = program(`
       import { Spoold, Tasks } from ${INDEX}
       const app = new Spoold({ spooler: 'spool', tasks: new Tasks() })
@@ -81,7 +81,7 @@ describe('an application that runs its tasks in its own process', () => {
     clearTimeout(late)
   })
 
-  it('with block takes signals: running tasks end, and then it does', async () => {
+  it('with block, stops at SIGTERM after its running task has ended', async () => {
     const { child, ended } = program(`
       import { Spoold, Tasks } from ${INDEX}
       const tasks = new Tasks()
@@ -99,7 +99,7 @@ describe('an application that runs its tasks in its own process', () => {
     assert.deepEqual(await ended, { code: 0, stdout: 'begin end stopped 0 0\n', stderr: '' })
   })
 
-  it('stops when nothing is due, whatever is due later', async () => {
+  it('with stopWhenEmpty, stops when nothing is due, even if a task is for later', async () => {
     const ran: unknown[] = []
     const { app, task } = application(arg => ran.push(arg))
     for (let i = 0; i < 5; i++) await task.schedule(i)
@@ -108,7 +108,7 @@ describe('an application that runs its tasks in its own process', () => {
     assert.deepEqual(ran, [0, 1, 2, 3, 4])
   })
 
-  it('leaves nothing on the promises of the program, however often it has started and stopped', async () => {
+  it('adds no further symbols to the promises of the program, however often it starts and stops', async () => {
     const marks: number[] = []
     for (let i = 0; i < 4; i++) {
       const { app, task } = application(() => {})
@@ -119,7 +119,7 @@ describe('an application that runs its tasks in its own process', () => {
     assert.equal(marks.at(-1), marks[0])
   })
 
-  it('fires the signal of a task at its deadline, and of those that are running before the mercy of a stop ends', async () => {
+  it('aborts the signal of a task at its deadline, and that of a running task before the mercy of a stop ends', async () => {
     const seen: string[] = []
     const begun: unknown[] = []
     const waited: number[] = []
@@ -134,12 +134,12 @@ describe('an application that runs its tasks in its own process', () => {
     await app.start({ deadline: '300ms' })
     since = performance.now() // a busy machine begins later
     await task.schedule('deadline')
-    await until('it has ended', () => waited.length === 1)
+    await until('the task has ended', () => waited.length === 1)
     assert.ok(Number(waited[0]) >= 295, `${waited[0]} ms`)
     await app.stop()
     await app.start()
     await task.schedule('mercy')
-    await until('it runs', () => begun.length === 2)
+    await until('the task runs', () => begun.length === 2)
     await app.stop({ mercyMs: 400 })
     assert.deepEqual(seen, [
       'deadline: this task has to end: its deadline ends',
@@ -157,10 +157,10 @@ describe('an application that runs its tasks in its own process', () => {
     })
     await app.start({ deadline: '365d' })
     await task.schedule('long')
-    await until('it runs', () => hasBegun)
+    await until('the task runs', () => hasBegun)
     let hasStopped = false
     const stop = app.stop({ mercyMs: Number.POSITIVE_INFINITY }).then(() => (hasStopped = true))
-    // what a timer of too many milliseconds does is done in one
+    // a timer of too many milliseconds fires after one
     await new Promise(resolve => setTimeout(resolve, 50))
     assert.deepEqual([isAborted, hasStopped], [false, false])
     end()
@@ -171,7 +171,7 @@ describe('an application that runs its tasks in its own process', () => {
     )
   })
 
-  it('leaves a task that ignores the mercy of a stop: nobody runs it again, and it still ends', async () => {
+  it('lets a task that ignores the mercy of a stop run to its end, and does not run it again', async () => {
     const spooler = spoolDirectory()
     let end = () => {}
     let runs = 0
@@ -186,16 +186,16 @@ describe('an application that runs its tasks in its own process', () => {
     )
     await app.start()
     await task.schedule(1)
-    await until('it runs', () => runs === 1)
+    await until('the task runs', () => runs === 1)
     await app.stop({ mercyMs: 50 })
     await app.start()
     await app.stop()
     assert.deepEqual([runs, leftIn(spooler).length], [1, 1])
     end()
-    await until('it is done', () => leftIn(spooler).length === 0)
+    await until('the task is done', () => leftIn(spooler).length === 0)
   })
 
-  it('knows which task is running, and which code is none', async () => {
+  it('knows the current task in each run, and none outside of runs', async () => {
     const names: Array<unknown> = []
     const { app, task } = application(async arg => {
       names.push(currentTask()?.args[0])
@@ -206,16 +206,16 @@ describe('an application that runs its tasks in its own process', () => {
     await app.start({ concurrency: 2 })
     await Promise.all([task.schedule('a'), task.schedule('b')])
     assert.equal(currentTask(), undefined)
-    await until('both run', () => names.length === 2)
+    await until('both tasks run', () => names.length === 2)
     assert.equal(currentTask(), undefined)
-    await until('both have ended', () => names.length === 6)
+    await until('both tasks have ended', () => names.length === 6)
     assert.deepEqual(names.filter(Array.isArray).sort(), [
       ['a', 'a'],
       ['b', 'b'],
     ])
   })
 
-  it('runs tasks that are registered later, and is where tasks go that are scheduled within one', async () => {
+  it('runs tasks that are registered later, and takes the tasks that its tasks schedule', async () => {
     const ran: string[] = []
     const elsewhere = new Tasks()
     const { app, tasks, task } = application(async () => {
@@ -225,12 +225,12 @@ describe('an application that runs its tasks in its own process', () => {
     tasks.task('late', () => ran.push('late'))
     elsewhere.task('late', () => ran.push('not this one'))
     await task.schedule(1)
-    await until('it has run', () => ran.length === 1)
+    await until('the late task has run', () => ran.length === 1)
     assert.deepEqual(ran, ['late'])
     await assert.rejects(elsewhere.schedule('late'), isRefused('DESTINATION_MISSING', /three ways/))
   })
 
-  it('in memory shares its tasks with no other, and two with one name of a task do not meet', async () => {
+  it('in memory, shares no task with another application, even if their tasks have one name', async () => {
     const ran: string[] = []
     const one = application(arg => ran.push(`one ${arg}`))
     const two = application(arg => ran.push(`two ${arg}`))
@@ -241,7 +241,7 @@ describe('an application that runs its tasks in its own process', () => {
     assert.deepEqual(ran, ['one 1', 'two 2', 'three 3'])
   })
 
-  it('shares a directory with a second one and a daemon: each task runs once', async () => {
+  it('runs each task once when it shares a directory with another application and a daemon', async () => {
     const spooler = spoolDirectory()
     const ran: string[] = []
     const run = (by: string) => (arg: unknown) => {
@@ -257,7 +257,7 @@ describe('an application that runs its tasks in its own process', () => {
     })
     await Promise.all([one.app.start(), two.app.start()])
     await Promise.all(Array.from({ length: 300 }, (_, i) => one.task.schedule(i)))
-    await until('all have run', () => leftIn(spooler).length === 0)
+    await until('all tasks have run', () => leftIn(spooler).length === 0)
     const by = (name: string) => ran.filter(line => line.startsWith(name)).map(line => line.slice(4))
     const counts = [by('one'), by('two'), daemon.journal()]
     assert.deepEqual(
@@ -275,7 +275,7 @@ describe('an application that runs its tasks in its own process', () => {
     await daemon.code()
   })
 
-  it('has its directories swept as by a daemon while it runs, and nothing in memory', async t => {
+  it('sweeps its directories as a daemon does while it runs, and sweeps nothing in memory', async t => {
     const spooler = spoolDirectory()
     const calls: unknown[] = []
     const { start, stop } = Maintenance.prototype
@@ -296,7 +296,7 @@ describe('an application that runs its tasks in its own process', () => {
     assert.deepEqual(calls, [[realpathSync(spooler), true, 3_600_000], 'stop', 'stop'])
   })
 
-  it('logs to its logger what a daemon logs, and a logger that throws harms nothing', async () => {
+  it('logs to its logger what a daemon logs, even if the logger throws', async () => {
     const lines: string[] = []
     const logger = {
       info: (line: string) => lines.push(line),
@@ -316,7 +316,7 @@ describe('an application that runs its tasks in its own process', () => {
     await app.start()
     await task.schedule('fail')
     await task.schedule('log')
-    await until('both have ended', () => lines.some(line => line.includes('done with task')))
+    await until('both tasks have ended', () => lines.some(line => line.includes('done with task')))
     await app.stop()
     assert.match(
       lines.join('\n'),
@@ -361,24 +361,24 @@ describe('a start is refused', () => {
       const spooler = what.includes('without') ? { spooler: spoolDirectory() } : {}
       const { app } = application(() => {}, { ...spooler, ...options })
       await assert.rejects(app.start(start), isRefused(code, message))
-      await app.start({ stopWhenEmpty: true, block: true }) // nothing is left of it
+      await app.start({ stopWhenEmpty: true, block: true }) // the refused start has left nothing behind
     })
 
-  it('of a queue that is run already; several may be run, each in its own way', async () => {
+  it('of a queue that runs already, while another queue may start with other options', async () => {
     const ran: string[] = []
     const { app, tasks } = application(() => ran.push('default'))
     tasks.task('mail', { queue: 'mail' }, () => ran.push('mail'))
     await app.start({ queue: 'mail' })
     await app.schedule('task', 1)
     await app.schedule('mail')
-    await until('one has run', () => ran.length === 1)
+    await until('the task of the queue mail has run', () => ran.length === 1)
     await assert.rejects(app.start(), isRefused('START_FAILED', /the queue mail is run already/))
     await app.start({ queue: 'default', concurrency: 3 })
-    await until('the other has run', () => ran.length === 2)
+    await until('the task of the default queue has run', () => ran.length === 2)
     assert.deepEqual(ran, ['mail', 'default'])
   })
 
-  it('if its module cannot be loaded', async () => {
+  it('if the module of tasks cannot be loaded', async () => {
     const directory = workspace()
     writeFileSync(join(directory, 'tasks.mjs'), 'throw new Error("not today")')
     const app = new Spoold({ spooler: join(directory, 'spool'), tasks: join(directory, 'tasks.mjs') })

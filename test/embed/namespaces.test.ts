@@ -47,7 +47,7 @@ const WORK = `export const tasks = new Tasks({ maxRetries: 1 })
 
 describe('applications with namespaces in one spool', () => {
   for (const mode of ['in-process', 'threads', 'processes'] as const)
-    it(`run no tasks of each other, in ${mode}, also those that tasks schedule`, async () => {
+    it(`run no tasks of each other, in ${mode}, not even those that tasks schedule`, async () => {
       const { spool, said, open } = setUp()
       const [production, staging] = [open('production', WORK), open('staging', WORK)]
       await Promise.all([production.start({ mode }), staging.start({ mode })])
@@ -57,7 +57,7 @@ describe('applications with namespaces in one spool', () => {
         await staging.schedule('staging:work', n) // its whole name
         await staging.schedule('spread', n + 20)
       }
-      await until('all have run', () => leftIn(spool).length === 0)
+      await until('all tasks have run', () => leftIn(spool).length === 0)
       const runs = (who: string, from: number, to: number) =>
         Array.from({ length: to - from }, (_, i) => `${who} work ${i + from}`)
       const expected = [...runs('production', 0, 20), ...runs('staging', 0, 40)]
@@ -75,14 +75,14 @@ describe('applications with namespaces in one spool', () => {
       tasks.task('tick', { periodicity: 1 }, () => ran(''))`
     const apps = [open('production', tick), open('staging', tick)]
     for (const app of apps) await app.start()
-    await until('both have run twice', () =>
+    await until('both periodic tasks have run twice', () =>
       ['production tick ', 'staging tick '].every(line => said().filter(each => each === line).length >= 2),
     )
   })
 })
 
 describe('a registry with a namespace', () => {
-  it('is one of a daemon, beside others that have tasks of the same name, and has its own events', async () => {
+  it('runs in a daemon beside others with tasks of the same name, and has its own events', async () => {
     const { spool, said, moduleOf } = setUp()
     const file = moduleOf(
       'daemon',
@@ -95,7 +95,7 @@ describe('a registry with a namespace', () => {
     const daemon = await startDaemon({ spool, isForeign: true, ini: { 'spooler-import': file } })
     const app = new Spoold({ spooler: spool, sync: false, tasks: file })
     for (const [i, name] of ['work', 'shop:work', 'blog:work'].entries()) await app.schedule(name, i)
-    await until('all are told of', () => said().length === 7)
+    await until('all runs and events are reported', () => said().length === 7)
     assert.deepEqual(
       said().sort(),
       [
@@ -113,7 +113,7 @@ describe('a registry with a namespace', () => {
     return { tasks, work: tasks.task('work', (_n: number) => {}) }
   }
 
-  it('finds its own tasks by their short names, and those of others by the whole ones', async () => {
+  it('is one of an application, which finds its own tasks by short names and others by whole names', async () => {
     const [shop, blog] = [named('shop'), named('blog')]
     const app = new Spoold({ spooler: 'memory:', namespace: 'blog', tasks: [shop.tasks, blog.tasks] })
     const names = async (task: string) => (await app.schedule(task, 1)).name
@@ -125,7 +125,7 @@ describe('a registry with a namespace', () => {
     await assert.rejects(app.schedule('no', 1), /expected one of shop:work, work, got "no"/)
   })
 
-  it('has a name once, whatever gives it the namespace, and keeps its own', () => {
+  it('refuses a second task of the same whole name, whatever gives the namespace', () => {
     const [shop, other] = [named('shop'), named()]
     shop.tasks.use(named('blog').tasks)
     assert.throws(() => shop.tasks.use(other.tasks), /two tasks are named shop:work: one at .*, one at /)

@@ -18,9 +18,9 @@ function suite(redis: ReturnType<typeof startRedis>): void {
   let names = 0
   before(() => redis.ready())
 
-  /** A spool on Redis, and what is in its queues. */
+  /** Returns a spool on Redis, and how many tasks are in its queues. */
   function onRedis() {
-    const name = `home${names++}x` // none begins with another
+    const name = `home${names++}x` // so that no name begins with another
     const dead = async () => {
       const keys = await client.keys(`bull:${name}*:failed`)
       const counts = await Promise.all(keys.map(key => client.zcard(key)))
@@ -40,7 +40,7 @@ function suite(redis: ReturnType<typeof startRedis>): void {
   for (const mode of ['in-process', 'threads', 'processes'] as const)
     conforms(`${mode} on Redis`, text => embedded(text, mode, onRedis()))
 
-  it('an application ends when it has stopped, though Redis is gone', { timeout: 60_000 }, async () => {
+  it('an application ends when it has stopped, even if Redis was killed', { timeout: 60_000 }, async () => {
     const mortal = startRedis()
     await mortal.ready()
     const { child, ended } = program(`
@@ -60,7 +60,7 @@ function suite(redis: ReturnType<typeof startRedis>): void {
   })
 }
 
-it('an application ends when it has stopped, though Redis is frozen', {
+it('an application ends when it has stopped, even if Redis is frozen', {
   skip: missing,
   timeout: 60_000,
 }, async () => {
@@ -77,9 +77,12 @@ it('an application ends when it has stopped, though Redis is frozen', {
     })
     console.log('started')`)
   await once(child.stdout, 'data')
-  await until('it is a member', async () => (await frozen.client.keys('*spoold:members')).length === 1)
+  await until(
+    'the application is a member',
+    async () => (await frozen.client.keys('*spoold:members')).length === 1,
+  )
   frozen.signal('SIGSTOP')
-  await until('a look is on its way', () => isAsked(frozen.port))
+  await until('a request is on its way', () => isAsked(frozen.port))
   child.stdin.end('stop')
   const { code, stdout, stderr } = await ended
   assert.deepEqual([code, stderr], [0, ''])
@@ -87,7 +90,7 @@ it('an application ends when it has stopped, though Redis is frozen', {
   assert.ok(Number(endedMs) > 0 && Number(endedMs) < 5000, stdout)
 })
 
-/** Whether a server of this machine, at 127.0.0.1, has not read all that it was sent. */
+/** True if a server of this machine, at 127.0.0.1, has not read all that it was sent. */
 function isAsked(port: number): boolean {
   const address = `0100007F:${port.toString(16).toUpperCase().padStart(4, '0')}`
   const sockets = readFileSync('/proc/net/tcp', 'utf8').split('\n')
@@ -95,7 +98,7 @@ function isAsked(port: number): boolean {
   return queues.some(([, , , state, queue = '']) => state === '01' && !queue.endsWith(':00000000'))
 }
 
-it('an application that is stopped while it waits for its Redis stops, and ends, at once', async () => {
+it('an application that waits for its Redis ends at once when it is stopped', async () => {
   const { ended } = program(`
     import { Spoold, Tasks } from ${INDEX}
     const app = new Spoold({ spooler: 'redis://127.0.0.1:1/0/mail', tasks: new Tasks() })

@@ -4,19 +4,19 @@ import { TaskBatch, TaskStatus } from '#src/index.js'
 import { until } from '../helpers/until.js'
 import type { Home } from './homes.js'
 
-/** What tasks can rely on wherever they run. */
+/** Tests what tasks can rely on wherever they run. */
 export function conforms(name: string, open: (text: string) => Home): void {
   describe(`tasks that run in ${name}`, { concurrency: 3 }, () => {
-    it('run once each, with their arguments, scheduled before and after the start', async () => {
+    it('run once each, with their arguments, whether scheduled before or after the start', async () => {
       const home = open(`
         export const tasks = new Tasks()
         tasks.task('echo', (...args) => say(JSON.stringify([currentTask().name, currentTask().queue, ...args])))`)
       const first = await home.app.schedule('echo', 'a', { b: ['ü'] })
       assert.deepEqual([first.status, first.name, first.queue], [TaskStatus.QUEUED, 'echo', 'default'])
       await home.start()
-      await until('the first has run', () => home.said().length === 1)
+      await until('the first task has run', () => home.said().length === 1)
       await home.app.schedule('echo', 'x'.repeat(100_000))
-      await until('the second has run', () => home.said().length === 2)
+      await until('the second task has run', () => home.said().length === 2)
       await home.stop()
       await home.app.schedule('echo', 'not run')
       assert.deepEqual(home.said(), [
@@ -24,10 +24,10 @@ export function conforms(name: string, open: (text: string) => Home): void {
         `["echo","default","${'x'.repeat(100_000)}"]`,
       ])
       await home.start()
-      await until('the third has run', () => home.said().length === 3)
+      await until('the third task has run', () => home.said().length === 3)
     })
 
-    it('that are periodic are scheduled by whoever runs them, until it stops', async () => {
+    it('that are periodic are scheduled while the application or daemon that runs them is started', async () => {
       const home = open(`
         export const tasks = new Tasks()
         tasks.task('tick', { periodicity: 1 }, () => say('tick ' + Date.now()))
@@ -35,7 +35,7 @@ export function conforms(name: string, open: (text: string) => Home): void {
       const ticks = () => home.said().filter(line => line.startsWith('tick'))
       const startedAt = Date.now()
       await home.start()
-      await until('it has run twice', () => ticks().length >= 2)
+      await until('the periodic task has run twice', () => ticks().length >= 2)
       assert.ok(Number(ticks()[0]?.slice(5)) - startedAt >= 1000, 'the first run comes one period later')
       // in memory every queue has a spool
       assert.equal(home.said().includes('elsewhere'), home.isMemory)
@@ -44,22 +44,22 @@ export function conforms(name: string, open: (text: string) => Home): void {
       await home.app.schedule('tick')
       assert.equal(ticks().length, runs)
       await home.start()
-      await until('it goes on', () => ticks().length > runs + 1)
+      await until('the periodic task goes on', () => ticks().length > runs + 1)
       await home.stop()
     })
 
-    it('of a later time do not run before it', async () => {
+    it('that are for later do not run before their time', async () => {
       const home = open(`
         export const tasks = new Tasks()
         tasks.task('when', () => say(String(Date.now())))`)
       await home.start()
       const { at, status } = await home.app.scheduleAt('when', new Date(Date.now() + 1100))
       if (Date.now() < at.getTime()) assert.equal(status, TaskStatus.WAITING)
-      const [ranAt] = await until('it has run', () => (home.said().length === 1 ? home.said() : undefined))
+      const [ranAt] = await until('a task ran', () => (home.said().length === 1 ? home.said() : undefined))
       assert.ok(Number(ranAt) >= at.getTime(), `at ${at.getTime()}, ran ${ranAt}`)
     })
 
-    it('that fail run again as often as they say, and at the time that RetryTask names', async () => {
+    it('that fail run again as often as maxRetries says, or at the time that RetryTask names', async () => {
       const home = open(`
         export const tasks = new Tasks({ retryDelay: 0 })
         tasks.task('fails', { maxRetries: 2 }, () => { say('fails ' + currentTask().retries); throw new Error('no') })
@@ -75,12 +75,12 @@ export function conforms(name: string, open: (text: string) => Home): void {
       await home.start()
       await home.app.schedule('fails')
       await home.app.schedule('retries')
-      await until('all have ended', () => {
+      await until('all runs have ended', () => {
         const said = home.said()
         return said.includes('fails 2') && said.includes('retries 1true')
       })
       await home.app.schedule('last')
-      await until('one more has run', () => home.said().includes('last'))
+      await until('the last task has run', () => home.said().includes('last'))
       assert.deepEqual(
         home.said().filter(line => line.startsWith('fails')),
         ['fails 0', 'fails 1', 'fails 2'],
@@ -88,7 +88,7 @@ export function conforms(name: string, open: (text: string) => Home): void {
       if (!home.isMemory) assert.equal(await home.dead(), 1)
     })
 
-    it('that throw what cannot be read have failed like others, and their process goes on', async () => {
+    it('that throw values which cannot be read fail like others, and their process goes on', async () => {
       const home = open(`
         export const tasks = new Tasks({ maxRetries: 1, retryDelay: 0 })
         const thrown = {
@@ -117,14 +117,14 @@ export function conforms(name: string, open: (text: string) => Home): void {
         tasks.task('last', () => say('last'))`)
       await home.start()
       await home.app.schedule('aborts')
-      await until('it has run', () => home.said().length === 1)
+      await until('the task has run', () => home.said().length === 1)
       await home.app.schedule('last')
-      await until('one more has run', () => home.said().includes('last'))
+      await until('the last task has run', () => home.said().includes('last'))
       assert.deepEqual(home.said(), ['aborts', 'last'])
-      if (!home.isMemory) await until('it is buried', async () => (await home.dead()) === 1)
+      if (!home.isMemory) await until('the task is buried', async () => (await home.dead()) === 1)
     })
 
-    it('come in batches, and schedule others', async () => {
+    it('can be scheduled in batches, also by other tasks', async () => {
       const home = open(`
         export const tasks = new Tasks()
         tasks.task('count', i => say(i))
@@ -134,7 +134,7 @@ export function conforms(name: string, open: (text: string) => Home): void {
       for (let i = 0; i < 50; i++) batch.schedule('count', i)
       batch.schedule('spread')
       assert.equal((await home.app.scheduleBatch(batch)).length, 51)
-      await until('all have run', () => home.said().length === 52)
+      await until('all tasks have run', () => home.said().length === 52)
       assert.deepEqual(
         home
           .said()
@@ -144,7 +144,7 @@ export function conforms(name: string, open: (text: string) => Home): void {
       )
     })
 
-    it('run side by side if they await, as many as concurrency says, and are told apart', async () => {
+    it('run at the same time if they await, as many as concurrency says, each with its own currentTask()', async () => {
       const home = open(`
         export const tasks = new Tasks()
         tasks.task('meet', async i => {
@@ -154,11 +154,11 @@ export function conforms(name: string, open: (text: string) => Home): void {
         })`)
       for (let i = 0; i < 3; i++) await home.app.schedule('meet', i)
       await home.start({ concurrency: 3 })
-      await until('all have met', () => home.said().length === 6)
+      await until('all tasks have met', () => home.said().length === 6)
       assert.deepEqual(home.said().slice(3).sort(), ['met 00', 'met 11', 'met 22'])
     })
 
-    it('are told of by events: begun, then retried or failed, and ended last', async () => {
+    it('are reported by events: started first, then retried or failed, finished last', async () => {
       const home = open(`
         export const tasks = new Tasks({ retryDelay: 0 })
         tasks.task('good', () => say('good'))
@@ -189,7 +189,7 @@ export function conforms(name: string, open: (text: string) => Home): void {
       ])
     })
 
-    it('are told of once each when many run, in the order of each', async () => {
+    it('are each reported once as started and then as finished when many run', async () => {
       const home = open(`
         export const tasks = new Tasks()
         tasks.task('one', async i => { if (i % 2) await null })`)
@@ -197,7 +197,7 @@ export function conforms(name: string, open: (text: string) => Home): void {
       const batch = new TaskBatch()
       for (let i = 0; i < 200; i++) batch.schedule('one', i)
       await home.app.scheduleBatch(batch)
-      await until('all have ended', () => home.events().length >= 400)
+      await until('all tasks have ended', () => home.events().length >= 400)
       await home.stop()
       const told = home.events()
       assert.equal(told.length, 400)
@@ -208,7 +208,7 @@ export function conforms(name: string, open: (text: string) => Home): void {
         )
     })
 
-    it('are at most so many of one name at a time as maxConcurrency says, and others pass them', async () => {
+    it('of one name run at most maxConcurrency at a time, while others pass them', async () => {
       const home = open(`
         export const tasks = new Tasks({ maxRetries: 1 })
         tasks.task('limited', { maxConcurrency: 2 }, async () => {
@@ -222,7 +222,7 @@ export function conforms(name: string, open: (text: string) => Home): void {
       for (let i = 0; i < 10; i++) batch.schedule('limited')
       await home.app.scheduleBatch(batch.schedule('free'))
       await home.start({ workers: 2, concurrency: 3 })
-      await until('all have run', () => home.said().length === 21)
+      await until('all tasks have run', () => home.said().length === 21)
       const said = home.said()
       let running = 0
       const most = Math.max(
@@ -231,18 +231,18 @@ export function conforms(name: string, open: (text: string) => Home): void {
       assert.equal(most, 2)
     })
 
-    it('are waited for by a stop', async () => {
+    it('end before a stop resolves', async () => {
       const home = open(`
         export const tasks = new Tasks()
         tasks.task('slow', async () => { say('begin'); await new Promise(resolve => setTimeout(resolve, 200)); say('end') })`)
       await home.start()
       await home.app.schedule('slow')
-      await until('it has begun', () => home.said().length > 0)
+      await until('the task has begun', () => home.said().length > 0)
       await home.stop()
       assert.deepEqual(home.said(), ['begin', 'end'])
     })
 
-    it('run at most once without maxRetries, and again with it, if their process dies', async t => {
+    it('run at most once without maxRetries, and again with maxRetries, if their process dies', async t => {
       const home = open(`
         export const tasks = new Tasks({ retryDelay: 0 })
         const die = () => { say(currentTask().name + currentTask().retries); if (said().filter(line => line.startsWith(currentTask().name)).length === 1) process.kill(process.pid, 'SIGKILL') }

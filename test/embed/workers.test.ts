@@ -45,11 +45,11 @@ for (const mode of ['threads', 'processes'] as const)
       await app.start({ mode, workers: 2 })
       await app.schedule('meet')
       await app.schedule('meet')
-      await until('both are there', () => said().length === 2)
+      await until('both tasks run', () => said().length === 2)
       await app.stop()
     })
 
-    it('are killed with a task that outruns its deadline, which counts; nothing else pays', async () => {
+    it('are killed with a task that outruns its deadline, which counts as a run, and all other tasks run', async () => {
       const { app, spool, said } = application(`
         export const tasks = new Tasks({ retryDelay: 0 })
         tasks.task('endless', { maxRetries: 1 }, () => {
@@ -60,16 +60,16 @@ for (const mode of ['threads', 'processes'] as const)
       await app.start({ mode, workers: 2, deadline: '1s' })
       await app.schedule('endless')
       for (let i = 0; i < 20; i++) await app.schedule('other', i)
-      await until('it is a dead letter', () => leftIn(join(spool, '.spoold/dead')).length === 2)
-      await until('all others have run', () => leftIn(spool).length === 0)
+      await until('the endless task is a dead letter', () => leftIn(join(spool, '.spoold/dead')).length === 2)
+      await until('all other tasks have run', () => leftIn(spool).length === 0)
       const runs = said().filter(line => line === 'endless').length
-      // of threads, one more: beside another, nobody knows who ended the process
+      // threads may run it once more: beside another task, nobody knows which one ended the process
       assert.ok(mode === 'processes' ? runs === 2 : runs === 2 || runs === 3, `${runs} runs`)
       assert.equal(new Set(said()).size, 21)
       await app.stop()
     })
 
-    it('are replaced after a task that exits, or that throws outside any call', async () => {
+    it('are replaced after a task exits, or throws outside of its call', async () => {
       const { app, spool, said } = application(`
         export const tasks = new Tasks({ retryDelay: 0 })
         tasks.task('exits', () => { say('exits'); process.exit(3) })
@@ -81,12 +81,12 @@ for (const mode of ['threads', 'processes'] as const)
         tasks.task('fine', () => say('fine'))`)
       await app.start({ mode })
       for (const task of ['exits', 'throws', 'fine']) await app.schedule(task)
-      await until('the last has run', () => said().includes('fine') && leftIn(spool).length === 0)
+      await until('the last task has run', () => said().includes('fine') && leftIn(spool).length === 0)
       assert.deepEqual(said().sort(), ['exits', 'fine', 'throws'])
       await app.stop()
     })
 
-    it('have the directory of the application, and where their tasks go it has said', async () => {
+    it('have the working directory of the application, and schedule tasks to its spools', async () => {
       const mail = spoolDirectory()
       const { app, spool, said } = application(
         `export const tasks = new Tasks()
@@ -101,14 +101,14 @@ for (const mode of ['threads', 'processes'] as const)
       )
       await app.start({ mode, queue: 'default' })
       await app.schedule('look')
-      await until('both have run', () => said().length === 2)
+      await until('both tasks have run', () => said().length === 2)
       assert.deepEqual(said(), [process.cwd(), 'again'])
       assert.equal(leftIn(mail).length, 1)
       await until('nothing is left', () => leftIn(spool).length === 0)
       await app.stop()
     })
 
-    it('send to a daemon what the application does, of the default queue too', async () => {
+    it('send tasks to the daemons that the application names, for the default queue too', async () => {
       const daemons = await Promise.all(
         [spoolDirectory(), spoolDirectory()].map(async spool => {
           const socket = join(dirname(spool), 'daemon.sock')
@@ -133,14 +133,14 @@ for (const mode of ['threads', 'processes'] as const)
       opened.push(app)
       await app.start({ mode, queue: 'own' })
       await app.schedule('look')
-      await until('all have run', () => said().length === 1)
+      await until('the first task has run', () => said().length === 1)
       assert.deepEqual(said(), ['QUEUE_UNKNOWN those of own, default, mail are known'])
       for (const [i, task] of ['mail', 'plain'].entries())
-        await until(`${task} has come`, () => daemons[i]?.daemon.journal().join() === task)
+        await until(`the task ${task} has arrived`, () => daemons[i]?.daemon.journal().join() === task)
       await app.stop()
     })
 
-    it('start no workers of their own', async () => {
+    it('refuse a module that starts workers itself', async () => {
       const { app } = application(`
         export const tasks = new Tasks()
         export const app = new Spoold({ spooler: SPOOL, tasks })

@@ -19,7 +19,7 @@ interface Change {
   readonly disk?: SpoolSnapshot['disk']
 }
 
-/** A quiet daemon, changed. */
+/** Returns the snapshot of a quiet daemon with these changes. */
 function at(atMs: number, { tasks, totals, processes, disk = null }: Change = {}): DaemonSnapshot {
   const changed = {
     ...spool,
@@ -54,7 +54,7 @@ describe('alarm conditions', () => {
     assert.deepEqual(due, [[], ['long raised'], [], [], [], [], ['long cleared'], []])
   })
 
-  it('know the age of the oldest task, and the disk', () => {
+  it('judge the age of the oldest due task, and the free space and inodes of the disk', () => {
     const look = conditions('max-age=10m,min-free=5')
     const disk = (freeBytes: number, freeInodes: number) => ({
       disk: { freeBytes, totalBytes: 1000, freeInodes, totalInodes: 1000 },
@@ -66,7 +66,7 @@ describe('alarm conditions', () => {
     assert.deepEqual(look(at(700_004, disk(63, 500))), ['disk cleared'])
   })
 
-  it('take what nobody has looked at for due only when that lasts: a start finds a schedule first', () => {
+  it('count unseen tasks as due only after ten seconds: a start has yet to find which are for later', () => {
     const look = conditions('max-due=10,max-age=10m')
     const unseen = { due: 0, unseen: 500, unseenSinceMs: 1_000_000 }
     assert.deepEqual(look(at(1_000_000, { tasks: unseen })), [])
@@ -88,7 +88,7 @@ describe('alarm conditions', () => {
     assert.deepEqual(look(at(90_000, { totals: { crashes: 4 } })), ['crashing cleared'])
   })
 
-  it('count what was buried since the last look, from the start or from the first look', () => {
+  it('count burials since the last look; at the first look, those since the start or none', () => {
     const buried = (count: number) => at(1, { totals: { buried: count, setAside: 1 } })
     const fresh = new AlarmConditions(parseAlarm('').limits)
     const counts = [2, 2, 5, 0].map(count =>
@@ -100,7 +100,7 @@ describe('alarm conditions', () => {
     assert.deepEqual(late(buried(3), false), ['buried happened'])
   })
 
-  it('go on from the memory of others, which is plain JSON', () => {
+  it('go on from the memory of earlier conditions, which is plain JSON', () => {
     const before = new AlarmConditions(parseAlarm('max-due=10').limits)
     assert.equal(before.memory, null)
     before.look(at(1, { tasks: { due: 11 }, totals: { buried: 2, crashes: 1 } }), true)
@@ -118,7 +118,7 @@ describe('alarm conditions', () => {
     assert.deepEqual(after('')({ tasks: { due: 12 }, totals: known }), ['long cleared'])
   })
 
-  it('clear what was raised for a spool that is gone', () => {
+  it('clear the alarms of a spool that is gone', () => {
     const look = conditions('max-due=0')
     assert.deepEqual(look(at(1, { tasks: { due: 1 } })), ['long raised'])
     assert.deepEqual(look({ ...at(2), spools: [] }), ['long cleared'])
@@ -127,7 +127,7 @@ describe('alarm conditions', () => {
 })
 
 describe('the outbox of a webhook', () => {
-  it('adds up counts, keeps the newest state, and says what was replaced', () => {
+  it('adds up counts, keeps the newest state, and says how many states were replaced', () => {
     const outbox = new AlarmOutbox()
     const buried = (count: number): Alarm => ({
       kind: 'buried',

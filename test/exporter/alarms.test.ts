@@ -105,7 +105,7 @@ describe('spooler-alarm', () => {
     assert.equal(hook.received.length, 2)
   })
 
-  it('follows no redirect, complains once, and delivers later', async () => {
+  it('follows no redirect, logs the failure once, and delivers the alarm later', async () => {
     const hook = await receiver((response, number) =>
       number <= 2 ? response.writeHead(307, { location: '/elsewhere' }).end('x') : taken(response),
     )
@@ -122,7 +122,7 @@ describe('spooler-alarm', () => {
     assert.equal(troubles(daemon.output), 1)
   })
 
-  it('waits for a receiver that hangs without delaying anything, and then sends the current state', async () => {
+  it('delays no task while the receiver hangs, and then posts the current state', async () => {
     let hanging: ServerResponse | undefined
     const hook = await receiver((response, number) => {
       if (number === 1) hanging = response
@@ -154,7 +154,7 @@ describe('spooler-alarm', () => {
     assert.equal(troubles(daemon.output), 1)
   })
 
-  it('knows workers that crash again and again', async () => {
+  it('raises an alarm when workers crash again and again', async () => {
     const spool = spoolDirectory()
     const broken = join(dirname(spool), 'broken')
     const handler = `import { existsSync } from 'node:fs'
@@ -168,7 +168,7 @@ describe('spooler-alarm', () => {
     assert.ok(existsSync(broken))
   })
 
-  it('neither repeats nor forgets what is raised when a reload or a kill replaces its process', async () => {
+  it('neither repeats nor forgets a raised alarm when a reload or a kill replaces the exporter', async () => {
     const hook = await receiver(taken)
     const spool = spoolDirectory()
     const alarm = `url=${hook.url},max-due=2`
@@ -176,18 +176,18 @@ describe('spooler-alarm', () => {
     await pauseSpool(spool, { pair: null, sinceMs: Date.now(), untilMs: null })
     await daemon.waitFor('] paused: all tasks')
     for (let i = 0; i < 5; i++) drop(spool, undefined, packet({ a: String(i) }))
-    await until('it is raised', () => hook.received.length === 1)
+    await until('the alarm is raised', () => hook.received.length === 1)
     await reload(daemon, { 'spooler-alarm': [alarm, 'max-due=1'] })
     await daemon.waitFor(/alarm: long: .* 5 due tasks; the limit is 1$/m)
     const second = exporterOf(daemon) ?? assert.fail('no exporter')
     process.kill(second, 'SIGKILL')
-    await until('there is another one', () => ![second, undefined].includes(exporterOf(daemon)))
+    await until('another exporter runs', () => ![second, undefined].includes(exporterOf(daemon)))
     await resumeSpool(spool, null)
-    await until('it is cleared', () => statesOf(hook.received).includes('long cleared'))
+    await until('the alarm is cleared', () => statesOf(hook.received).includes('long cleared'))
     assert.deepEqual(statesOf(hook.received), ['long raised', 'long cleared'])
   })
 
-  it('delivers after a reload what it could not before, and clears what has no limit any more', async () => {
+  it('delivers undelivered alarms after a reload, and clears an alarm that no longer has a limit', async () => {
     let isAway = true
     const hook = await receiver(response => (isAway ? response.destroy() : taken(response)))
     const spool = spoolDirectory()
@@ -206,7 +206,7 @@ describe('spooler-alarm', () => {
     await daemon.waitFor(/alarm cleared: long: .* it has no limit any more$/m)
     isAway = false
     const before = hook.received.length
-    const { alarms, replaced } = await until('it is delivered', () => hook.received[before])
+    const { alarms, replaced } = await until('the alarms are delivered', () => hook.received[before])
     assert.deepEqual(
       [alarms.map(({ kind, state, count }) => [kind, state, count]), replaced],
       [
@@ -219,7 +219,7 @@ describe('spooler-alarm', () => {
     )
   })
 
-  it('refuses a secret in the ini, and plain HTTP to other machines, without showing them', async () => {
+  it('refuses secrets in the ini, plain HTTP to other machines and other wrong values, and shows no secret', async () => {
     for (const [value, expected] of [
       [`url=https://hooks.example/${TOKEN},secret=${SECRET}`, 'expected secret=@FILE with an absolute path'],
       [`url=http://hooks.example/${TOKEN}`, 'would travel to hooks.example over plain HTTP'],

@@ -24,7 +24,7 @@ const tasks = (change: Partial<SpoolSnapshot['tasks']>) => withSpool({ tasks: { 
 const HOSTILE = 'a"b\\c\nspooler_fake 1\r\u0000 é\ud800'
 
 describe('the metrics of a snapshot', () => {
-  it('are what promtool accepts, whatever a spool is called', { skip: skipUnless('promtool') }, () => {
+  it('are accepted by promtool, whatever the spool is called', { skip: skipUnless('promtool') }, () => {
     for (const from of [
       snapshot,
       withSpool({ directory: HOSTILE, look: null, disk: null, leadership: null }),
@@ -35,13 +35,13 @@ describe('the metrics of a snapshot', () => {
       )
   })
 
-  it('have labels from which nothing breaks out', () => {
+  it('escape label values', () => {
     const lines = linesOf(text(withSpool({ directory: HOSTILE })), 'spooler_workers_wanted')
     assert.deepEqual(lines, ['spooler_workers_wanted{spool="a\\"b\\\\c\\nspooler_fake 1\r\u0000 é\ud800"} 2'])
     assert.deepEqual(linesOf(text(withSpool({ directory: HOSTILE })), 'spooler_fake'), [])
   })
 
-  it('have cumulative buckets of which none counts what is longer', () => {
+  it('have cumulative buckets, none of which counts a longer run', () => {
     const ran = {
       ...spool.times.ran,
       count: 6,
@@ -65,7 +65,7 @@ describe('the metrics of a snapshot', () => {
     ])
   })
 
-  it('name few priorities, however many a stranger makes', () => {
+  it('name few priorities and count the others together, however many a stranger makes', () => {
     const priorities = [
       { priority: '5', due: 1 },
       { priority: '05', due: 2 },
@@ -79,7 +79,7 @@ describe('the metrics of a snapshot', () => {
     ])
   })
 
-  it('say nothing of an age that is not known, and 0 if nothing is due', () => {
+  it('leave out the age of the oldest due task if it is unknown, and give 0 if nothing is due', () => {
     const ageOf = (change: Partial<SpoolSnapshot['tasks']>) =>
       linesOf(text(tasks(change)), 'spooler_oldest_due_age_seconds{').map(line =>
         Number(line.split(' ').at(-1)),
@@ -90,7 +90,7 @@ describe('the metrics of a snapshot', () => {
     assert.deepEqual(ageOf({ due: 3, oldestDueMs: snapshot.atMs + 5000 }), [0], 'a clock that was set back')
   })
 
-  it('are in OpenMetrics what that wants: names of families, units, an end', () => {
+  it('follow OpenMetrics in names of families, units and the end, if that is the format', () => {
     const open = text(snapshot, 'openmetrics')
     assert.ok(open.endsWith('\n# EOF\n'))
     assert.deepEqual(linesOf(open, '# TYPE spooler_runs'), ['# TYPE spooler_runs counter'])
@@ -108,7 +108,7 @@ describe('the metrics of a snapshot', () => {
 })
 
 describe('the format of an answer', () => {
-  it('is OpenMetrics only for who prefers it', () => {
+  it('is OpenMetrics only if the client prefers it', () => {
     const prometheus =
       'application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1'
     assert.equal(dialectFor(prometheus), 'openmetrics')

@@ -14,7 +14,7 @@ import { spoolDirectory } from '../helpers/workspace.js'
 
 const CROWD = 2000
 const TASKS = 300
-/** Per thousand connections of the crowd to the master: about six times what it takes. */
+/** CPU time of the master per thousand connections of the crowd: about six times what they take. */
 const MASTER_CPU_MS = 800
 const MEGABYTES = 160
 /** The longest deadline is 15 s, of a kept connection without a request. */
@@ -37,7 +37,7 @@ async function observed(under: readonly string[]) {
   const portOf = async (what: string) =>
     Number(
       await until(
-        `${what} is there`,
+        `${what} is enabled`,
         () => new RegExp(`${what} enabled on \\S+:([0-9]+)`).exec(daemon.output)?.[1],
       ),
     )
@@ -52,26 +52,28 @@ async function observed(under: readonly string[]) {
   return { spool, daemon, exporter, metrics, view, places }
 }
 
-/** How long tasks take that come one after another, in ms, and how much CPU time of the master. */
+/** Returns how long tasks take that come one after another, and how much CPU time of the master, both in ms. */
 async function timeOfTasks(spool: string, pid: number) {
   const [since, cpuSince] = [performance.now(), cpuMsOf(pid)]
   for (let i = 0; i < TASKS; i++) {
     drop(spool)
-    if (i % 10 === 9) await until('they have run', () => leftIn(spool).length === 0)
+    if (i % 10 === 9) await until('the tasks have run', () => leftIn(spool).length === 0)
   }
   return { ms: performance.now() - since, cpuMs: cpuMsOf(pid) - cpuSince }
 }
 
-/** False also for a client whose place another one took: it would try again. */
+/** True if the answer is right. False also for a client whose place another one took, which would try again. */
 const isRight = (answer: () => Promise<boolean>) => answer().catch(() => false)
 
-/** A legitimate client of each is answered: at the latest when it tries again, as it would. */
+/** Waits until an honest client of each door is answered, at the latest when the client tries again. */
 async function areServed(spool: string, metrics: number, view: string): Promise<void> {
-  await until('metrics', () =>
+  await until('metrics are answered', () =>
     isRight(async () => (await ask(metrics, '/metrics')).text.includes('spooler_tasks')),
   )
-  await until('the control socket', () => isRight(async () => !(await snapshotOf(spool)).daemon.isQuiet))
-  await until('the viewers’ socket', () =>
+  await until('the control socket answers', () =>
+    isRight(async () => !(await snapshotOf(spool)).daemon.isQuiet),
+  )
+  await until('the socket of viewers answers', () =>
     isRight(async () => {
       const { daemon } = (await askDaemon(view, 'snapshot', {})) as Awaited<ReturnType<typeof snapshotOf>>
       return daemon.state === 'running'
@@ -96,10 +98,10 @@ async function withstands(told: (text: string) => void, under: readonly string[]
   await timeOfTasks(spool, daemon.pid) // warm
   const alone = await timeOfTasks(spool, daemon.pid)
   const crowd = new Crowd({ places, count: CROWD, returns: true })
-  await until('they are there', () => crowd.rounds > 3)
+  await until('the crowd is there', () => crowd.rounds > 3)
   const [cameBefore, cpuBefore] = [crowd.cameToMaster, cpuMsOf(daemon.pid)]
   const besides = await timeOfTasks(spool, daemon.pid)
-  await until('many came', () => crowd.cameToMaster > cameBefore + 2000)
+  await until('many clients came', () => crowd.cameToMaster > cameBefore + 2000)
   const cpuMs = cpuMsOf(daemon.pid) - cpuBefore - alone.cpuMs
   const perThousand = cpuMs / ((crowd.cameToMaster - cameBefore) / 1000)
   told(
@@ -121,24 +123,27 @@ async function withstands(told: (text: string) => void, under: readonly string[]
   await areRefused(metrics, view)
   await crowd.leave()
   assert.doesNotMatch(daemon.output, /a control client|reloaded|exporter died/)
-  const { daemon: facts } = await until('it answers', () => snapshotOf(spool).catch(() => undefined))
+  const { daemon: facts } = await until('the daemon answers', () => snapshotOf(spool).catch(() => undefined))
   assert.deepEqual([facts.pid, facts.state, facts.isQuiet], [daemon.pid, 'running', false])
 }
 
 describe('a crowd on the control socket, stats and metrics', () => {
-  it('delays no task and changes nothing, and honest clients are answered', async test => {
+  it('delays tasks little and changes nothing, and honest clients are answered', async test => {
     await withstands(text => test.diagnostic(text))
   })
 
-  it('… with few descriptors, either', async test => {
+  it('delays tasks little and changes nothing, and honest clients are answered, even with 256 descriptors', async test => {
     await withstands(text => test.diagnostic(text), ['prlimit', '--nofile=256'])
   })
 
-  it('that stays is sent away by the deadlines', async () => {
+  it('that stays is disconnected by the deadlines', async () => {
     const { daemon, exporter, places } = await observed([])
     const [mine, others] = [socketsOf(daemon.pid), socketsOf(exporter)]
     const crowd = new Crowd({ places, count: 100, returns: false })
-    await until('they are there', () => socketsOf(daemon.pid) > mine + 5 && socketsOf(exporter) > others + 5)
+    await until(
+      'the crowd is there',
+      () => socketsOf(daemon.pid) > mine + 5 && socketsOf(exporter) > others + 5,
+    )
     await until('the master has no client', () => socketsOf(daemon.pid) <= mine, DEADLINES_MS)
     await until('the exporter has no client', () => socketsOf(exporter) <= others, DEADLINES_MS)
     assert.ok(crowd.isRunning, 'it has not left by itself')

@@ -21,7 +21,7 @@ async function portOf(daemon: Daemon): Promise<number> {
   return Number(await until('the metrics are published', enabled))
 }
 
-/** The sum of the series that begin with this. */
+/** Returns the sum of the series that begin with `start`. */
 const sumOf = (text: string, start: string) =>
   text
     .split('\n')
@@ -43,7 +43,7 @@ describe('spooler-metrics', () => {
     const port = await portOf(daemon)
     await until('the first answer', async () => (await ask(port, '/metrics')).status === 200)
     for (const what of ['done', 'done', 'throw', 'bury', 'hang']) drop(spool, undefined, packet({ do: what }))
-    const text = await until('all have run', async () => {
+    const text = await until('four tasks have run', async () => {
       const page = await ask(port, '/metrics')
       const ran = sumOf(page.text, 'spooler_runs_total{') === 4
       return ran && sumOf(page.text, 'spooler_dead_letters{') === 1 ? page.text : undefined
@@ -60,14 +60,14 @@ describe('spooler-metrics', () => {
     )
     drop(spool, undefined, packet({ do: 'done', at: String(Math.floor(Date.now() / 1000) + 86_400) }))
     drop(spool, undefined, Buffer.from('no packet'))
-    await until('one waits for a retry and one for tomorrow, and one is no task', async () => {
+    await until('one task waits for a retry, one waits for tomorrow, and one file is no task', async () => {
       const page = await ask(port, '/metrics')
       const [later, unreadable, unseen] = ['later', 'unreadable', 'unseen'].map(kind =>
         sumOf(page.text, `spooler_${kind}_tasks{${label}}`),
       )
       return later === 2 && unreadable === 1 && unseen === 0 ? true : undefined
     })
-    const last = await until('the fifth runs', async () => {
+    const last = await until('the fifth task runs', async () => {
       const page = await ask(port, '/metrics')
       return sumOf(page.text, `spooler_tasks{${label},state="running"}`) === 1 ? page : undefined
     })
@@ -76,7 +76,7 @@ describe('spooler-metrics', () => {
     assert.equal(execFileSync('promtool', ['check', 'metrics'], { input: last.text, encoding: 'utf8' }), '')
   })
 
-  it('answers in OpenMetrics when asked, at /metrics and under its own name alone', async () => {
+  it('answers in OpenMetrics when asked, only at /metrics and only under its own name', async () => {
     const spool = spoolDirectory()
     const port = await portOf(await startDaemon({ spool, ini: { 'spooler-metrics': '127.0.0.1:0' } }))
     const open = await ask(port, '/metrics?x=1', { accept: 'application/openmetrics-text; version=1.0.0' })
@@ -94,21 +94,21 @@ describe('spooler-metrics', () => {
     )
   })
 
-  it('does not start on an address that others reach, unless spooler-http-insecure', async () => {
+  it('does not start on an address that others can reach', async () => {
     const ini = { 'spooler-metrics': '0.0.0.0:0' }
     const refused = await startDaemon({ spool: spoolDirectory(), ini, isUnready: true })
     const expected = /app\.ini:\d+: error: spooler-metrics: whoever can reach 0\.0\.0\.0:0 would read it/
-    await until('the error', () => expected.test(refused.output))
+    await until('the error is printed', () => expected.test(refused.output))
     assert.equal(await refused.code(), 1)
   })
 })
 
 describe('spooler-metrics-file', () => {
-  it('is whole, readable for others, and removed at the end', async () => {
+  it('is written whole, readable for others, and removed at the end', async () => {
     const spool = spoolDirectory()
     const file = join(dirname(spool), 'spoold.prom')
     const daemon = await startDaemon({ spool, ini: { 'spooler-metrics-file': file, umask: '077' } })
-    await until('it is written', () => existsSync(file))
+    await until('the file is written', () => existsSync(file))
     assert.match(
       readFileSync(file, 'utf8'),
       /^spooler_schedule_leadership|^spooler_disk_size_bytes\{.*\} [0-9]+$/m,
@@ -123,11 +123,11 @@ describe('spooler-metrics-file', () => {
     assert.equal(existsSync(file), false)
   })
 
-  it('that cannot be written is a line in the log, and the tasks run', async () => {
+  it('is reported in the log if it cannot be written, while tasks run', async () => {
     const spool = spoolDirectory()
     const file = join(dirname(spool), 'missing', 'spoold.prom')
     const daemon = await startDaemon({ spool, ini: { 'spooler-metrics-file': file } })
-    await until('the line', () => daemon.output.includes('spoold.prom is not written: ENOENT'))
+    await until('the line is logged', () => daemon.output.includes('spoold.prom is not written: ENOENT'))
     drop(spool, undefined, packet({ a: '1' }))
     await until('the task has run', () => daemon.journal().length === 1)
     assert.ok(exporterOf(daemon) !== undefined)

@@ -15,14 +15,14 @@ const LOOPBACK = '127.0.0.1:0'
 
 const start = (ini: DaemonSetup['ini'], spool = spoolDirectory()) => startDaemon({ spool, ini: { ...ini } })
 
-/** The port of the last stats server that the daemon has said to listen. */
+/** Returns the port of the last stats server of which the daemon says that it listens. */
 async function portOf(daemon: Daemon, times = 1): Promise<number> {
   const ports = () => [...daemon.output.matchAll(ENABLED)].map(([, port]) => Number(port))
   await until('the stats server listens', () => ports().length >= times)
   return ports().at(-1) ?? assert.fail('no port')
 }
 
-/** All that the server sends to a client that says nothing. */
+/** Returns all that the server sends to a client that says nothing. */
 function readAll(address: number | string): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = typeof address === 'number' ? connect(address, '127.0.0.1') : connect(address)
@@ -36,7 +36,7 @@ function readAll(address: number | string): Promise<string> {
 }
 
 describe('the stats server', () => {
-  it('says what runs and what ran, as uWSGI does', async () => {
+  it('says what runs and what ran, in the fields of uWSGI', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({
       spool,
@@ -46,9 +46,9 @@ describe('the stats server', () => {
     const port = await portOf(daemon)
     drop(spool, undefined, packet({ a: '1' }))
     drop(spool, undefined, packet({ a: '2' }))
-    await until('both have run', () => leftIn(spool).length === 0)
+    await until('both tasks have run', () => leftIn(spool).length === 0)
     drop(spool, undefined, packet({ wait: '1' }))
-    const { workers, spoolers } = await until('the third one runs', async () => {
+    const { workers, spoolers } = await until('the third task runs', async () => {
       const document = JSON.parse(await readAll(port))
       return document.spoolers[0].running === 1 ? document : undefined
     })
@@ -72,7 +72,7 @@ describe('the stats server', () => {
     assert.equal(existsSync(path), false)
   })
 
-  it('over HTTP, answers to its own name only, and no page of another site may read it', async () => {
+  it('over HTTP, answers only GET under its own name, and lets no page of another site read the answer', async () => {
     const port = await portOf(await start({ stats: LOOPBACK, 'stats-http': true }))
     const { status, headers, text } = await ask(port)
     assert.equal(status, 200)
@@ -83,16 +83,16 @@ describe('the stats server', () => {
     assert.equal((await ask(port, '/', {}, 'POST')).status, 405)
   })
 
-  it('over HTTP, is left closed on an address that others reach, and the tasks run', async () => {
+  it('over HTTP, stays closed on an address that others can reach, while tasks run', async () => {
     const spool = spoolDirectory()
     const daemon = await start({ stats: '0.0.0.0:0', 'stats-http': true }, spool)
-    await until('the warning', () => daemon.output.includes('0.0.0.0:0 is left closed'))
+    await until('the warning is logged', () => daemon.output.includes('0.0.0.0:0 is left closed'))
     drop(spool, undefined, packet({ a: '1' }))
     await until('the task has run', () => leftIn(spool).length === 0)
     assert.equal(exporterOf(daemon), undefined)
   })
 
-  it('waits for an address that another program has, while the tasks run', async () => {
+  it('waits for an address on which another program listens, while tasks run', async () => {
     const other = createServer()
     await new Promise<void>(resolve => other.listen(0, '127.0.0.1', resolve))
     after(() => other.close())
@@ -100,14 +100,14 @@ describe('the stats server', () => {
     assert.ok(typeof bound === 'object' && bound !== null)
     const spool = spoolDirectory()
     const daemon = await start({ stats: `127.0.0.1:${bound.port}` }, spool)
-    await until('the warning', () => daemon.output.includes('another program listens on it'))
+    await until('the warning is logged', () => daemon.output.includes('another program listens on it'))
     drop(spool, undefined, packet({ a: '1' }))
     await until('the task has run', () => leftIn(spool).length === 0)
     other.close()
     assert.equal(await portOf(daemon), bound.port)
   })
 
-  it('comes back when its process was killed; a reload keeps it, unless its options change', async () => {
+  it('comes back after its process was killed, is kept by a reload, and ends when its option is removed', async () => {
     const daemon = await start({ stats: LOOPBACK })
     await portOf(daemon)
     const first = exporterOf(daemon) ?? assert.fail('no exporter')
@@ -115,7 +115,7 @@ describe('the stats server', () => {
     const port = await portOf(daemon, 2)
     const second = exporterOf(daemon)
     daemon.child.kill('SIGHUP')
-    await until('reloaded', () => daemon.output.includes('reloaded'))
+    await until('the daemon has reloaded', () => daemon.output.includes('reloaded'))
     assert.equal(exporterOf(daemon), second)
     assert.equal(JSON.parse(await readAll(port)).pid, daemon.pid)
     writeIni(daemon.iniFile, {
@@ -123,10 +123,10 @@ describe('the stats server', () => {
       'spooler-import': daemon.handlerFile,
     })
     daemon.child.kill('SIGHUP')
-    await until('nothing is published any more', () => exporterOf(daemon) === undefined)
+    await until('the exporter has ended', () => exporterOf(daemon) === undefined)
   })
 
-  it('has an answer beside more silent clients than it has descriptors', async () => {
+  it('answers beside more silent clients than it has descriptors', async () => {
     const ini = { stats: LOOPBACK, 'stats-http': true }
     const port = await portOf(
       await startDaemon({ spool: spoolDirectory(), ini, under: ['prlimit', '--nofile=400'] }),
@@ -139,7 +139,7 @@ describe('the stats server', () => {
     after(() => {
       for (const socket of silent) socket.destroy()
     })
-    await until('all are connected', () => silent.every(({ connecting }) => !connecting))
+    await until('all clients are connected', () => silent.every(({ connecting }) => !connecting))
     assert.equal((await ask(port)).status, 200)
   })
 })

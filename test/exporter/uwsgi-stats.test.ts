@@ -64,13 +64,13 @@ describe('the document of the stats server', () => {
     assert.equal(sumOf(workers, 'respawn_count'), spool.totals.spawned)
   })
 
-  it('leaves out cores when asked, and has everything else under spoold', () => {
+  it('leaves out cores when asked, and has the whole snapshot under the key spoold', () => {
     const { workers, spoold } = document(snapshot, false)
     assert.equal('cores' in workers[0], false)
     assert.deepEqual(spoold, snapshot)
   })
 
-  it('is printed as by uWSGI: with tabs, and no space behind a colon', () => {
+  it('is printed as by uWSGI: with tabs, and no space after a colon', () => {
     const text = printed({ a: 1, 'b": ': { c: 'x": y' }, d: [] }, false)
     assert.equal(text, '{\n\t"a":1,\n\t"b\\": ":{\n\t\t"c":"x\\": y"\n\t},\n\t"d":[]\n}')
   })

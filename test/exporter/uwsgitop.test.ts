@@ -32,7 +32,7 @@ interface Recording {
 
 const recording: Recording = JSON.parse(readFileSync(join(FIXTURES, 'stats', 'uwsgitop-0.12.json'), 'utf8'))
 
-/** The types of a field such as `workers[].cores[].id` in all places where it can be. */
+/** Returns the types that a field such as `workers[].cores[].id` has, wherever it is. */
 function typesOf(document: unknown, path: string): Set<string> {
   let values = [document]
   for (const part of path.split('.')) {
@@ -43,7 +43,7 @@ function typesOf(document: unknown, path: string): Set<string> {
   return new Set(values.map(value => (Array.isArray(value) ? 'list' : typeof value)))
 }
 
-/** All that comes back for these bytes. */
+/** Returns all that the server answers to these bytes. */
 function exchange(port: number, bytes: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = connect(port, '127.0.0.1', () => socket.write(bytes))
@@ -63,7 +63,7 @@ async function started({ ini, ...setup }: Omit<DaemonSetup, 'spool'> = {}) {
     ini: { stats: '127.0.0.1:0', 'spooler-processes': 2, ...ini },
   })
   const port = await until(
-    'it listens',
+    'the stats server listens',
     () => /Stats server enabled on \S+:([0-9]+)/.exec(daemon.output)?.[1],
   )
   return { spool, daemon, port: Number(port) }
@@ -81,7 +81,7 @@ const CLEARED = `${ESCAPE}[H${ESCAPE}[J`
 const TO_LINE = new RegExp(`\\r|${ESCAPE}\\[[0-9;]*[dH]`, 'g')
 const TO_COLUMN = new RegExp(`${ESCAPE}\\[[0-9]*[GC]`, 'g')
 
-/** The program itself in a terminal of its own, which hangs up when the test has ended. */
+/** uwsgitop in a terminal of its own, which is killed when the test has ended. */
 class Terminal {
   readonly #script
   #bytes = ''
@@ -106,13 +106,13 @@ class Terminal {
     this.#script.stdin.write(keys)
   }
 
-  /** Waits until it has ended. @returns its exit code */
+  /** Waits until uwsgitop has ended. @returns its exit code */
   async code(): Promise<number | null> {
     await until('uwsgitop has ended', () => this.#code !== undefined)
     return this.#code ?? null
   }
 
-  /** Each frame is drawn on an empty screen, by lines; where it moves within one, a column begins. */
+  /** The lines of the last frame. Each frame is drawn on an empty screen; a move within a line begins a column. */
   get lines(): string[] {
     const frame = this.#bytes.split(CLEARED).at(-1) ?? ''
     const moved = frame.replaceAll(TO_LINE, '\n').replaceAll(TO_COLUMN, ' ').replaceAll('\x0f', '')
@@ -122,7 +122,7 @@ class Terminal {
       .filter(Boolean)
   }
 
-  /** Waits until a frame shows it. */
+  /** Waits until a line of a frame matches. */
   row(shown: RegExp): Promise<RegExpExecArray> {
     return until(`uwsgitop shows ${shown}`, () => {
       for (const line of this.lines) {
@@ -143,7 +143,7 @@ function assertShows(document: Record<string, unknown>): void {
 }
 
 describe('uwsgitop', () => {
-  it('was recorded with all that it reads', () => {
+  it('was recorded with the fields that it reads', () => {
     assert.ok(recording.reads.length > 25, `${recording.reads.length} fields`)
     for (const field of [
       'listen_queue',
@@ -162,7 +162,7 @@ describe('uwsgitop', () => {
     assert.equal(document.workers.length, 2)
   })
 
-  it('gets the same for its HTTP request, and the end of the connection', async () => {
+  it('gets the same fields for its HTTP request, and then the end of the connection', async () => {
     const port = await served({ 'stats-http': true })
     const [head = '', body = ''] = (await exchange(port, recording.http.sent)).split('\r\n\r\n')
     assert.match(head, /^HTTP\/1\.1 200 OK\r\n/)
@@ -172,7 +172,7 @@ describe('uwsgitop', () => {
 })
 
 describe('uwsgitop in a terminal', { skip: skipUnless('venv:uwsgi', 'script') }, () => {
-  it('shows our processes, what they do and have done, until its key ends it', async () => {
+  it('shows the workers, what they do and what they have done, until the key q ends it', async () => {
     const { spool, daemon, port } = await started({
       handler: `import { existsSync } from 'node:fs'
 export default async (env, task) => {
@@ -203,7 +203,7 @@ export default async (env, task) => {
     assert.equal(worked, busy)
     await terminal.row(/ - req: 1 - RPS: \d+ - lq: 0 - tx: /)
 
-    terminal.type('aa') // what each worker works at, below it
+    terminal.type('aa') // shows below each worker what its cores do
     await terminal.row(/^:0 +100\.0 +- +1 +\d+ +- +- +idle /)
     terminal.type('q')
     assert.equal(await terminal.code(), 0)

@@ -35,10 +35,10 @@ interface Run {
   readonly epochMs: number
 }
 
-/** What the suite runs over now. */
+/** Opens the store that the suite runs over now. */
 let openStore: () => Store = () => assert.fail()
 
-/** A spool with daemons on a machine whose clock is ours. What is stored has run at once, unless `lasting` has its name. */
+/** A spool with daemons on a machine whose clock the test sets. A stored run ends at once, unless `lasting` has its name. */
 class World {
   machineMs = 12_345
   epochMs = START
@@ -46,7 +46,7 @@ class World {
   readonly runs: Run[] = []
   readonly lines: string[] = []
   readonly store = openStore()
-  /** What is still there, and whether its run has begun. */
+  /** The tasks that have not ended, and whether their runs have begun. */
   readonly lasting = new Map<string, 'waiting' | 'begun'>()
   refusal: string | undefined
   #named = 0
@@ -87,7 +87,7 @@ class World {
     })
   }
 
-  /** Lets a daemon look whenever it wants to. */
+  /** Lets a daemon look whenever it wants to, for `forMs`. */
   async live(daemon: PeriodicTasks, forMs: number): Promise<void> {
     const untilMs = this.machineMs + forMs
     for (;;) {
@@ -112,7 +112,7 @@ async function living(tasks: readonly PeriodicTask[], world = new World(), by = 
   return { world, daemon }
 }
 
-/** A run's period: the version of the entry that whoever stored it has made. */
+/** A claimed run: the version of the entry that its daemon made before it stored the run. */
 interface Claim {
   readonly name: string
   readonly version: number
@@ -127,16 +127,16 @@ const PERIODS = [
   ['daily', DAY],
 ] as const
 
-/** A daemon that may be killed or suspended before and after each step that others can see. */
+/** A daemon that may be killed or suspended before and after each step that other daemons can see. */
 class Mortal {
   readonly #world: World
   readonly #roll: (limit: number) => number
   readonly #claims: Claim[]
   #daemon: PeriodicTasks | undefined
   #resume: (() => void) | undefined
-  /** What it does now has ended, or waits for us. */
+  /** Called when what the daemon does now has ended, or waits for the test. */
   #settled = () => {}
-  /** When it looks, is resumed, or is started again. */
+  /** When the daemon looks, is resumed, or is started again. */
   atMs = 0
   state: 'dead' | 'idle' | 'suspended' = 'dead'
   kills = 0
@@ -147,7 +147,7 @@ class Mortal {
     this.#claims = claims
   }
 
-  /** Lives on at `atMs`. */
+  /** Lets the daemon live on at `atMs`. */
   async act(): Promise<void> {
     if (this.state === 'dead') this.#start()
     else if (this.state === 'idle' && this.#roll(100) === 0) return this.#die()
@@ -176,7 +176,7 @@ class Mortal {
     this.atMs = this.#world.machineMs + this.#roll(this.#roll(50) === 0 ? 9 * HOUR : 5 * MINUTE)
   }
 
-  /** A step of a daemon that was killed never ends. */
+  /** Ends at once, or after a suspension; never if the daemon is killed. */
   async #step(): Promise<void> {
     if (this.#roll(60) > 0) return
     if (this.#roll(2) === 0) {
@@ -201,7 +201,7 @@ class Mortal {
         await this.#step()
         const isOurs = await world.states.advance(entry, from, isLasting)
         if (isOurs && isLasting && from > 0) {
-          // made again, because it was suspended meanwhile
+          // the run is claimed again, because the daemon was suspended meanwhile
           if (claimed?.name === entry.name && claimed.version === from && claimed.stored === 0)
             claimed.isAgain = true
           claimed = {
@@ -225,7 +225,7 @@ class Mortal {
   }
 }
 
-/** Seeds, and how many days they live. */
+/** Seeds, and how many days the daemons live. */
 const MONTHS = [1, 2, 3].map(seed => [seed, 30] as const)
 const DAYS = [[4, 3]] as const
 
@@ -235,7 +235,7 @@ async function lives(seed: number, days: number) {
   const daemons = [1, 2, 3].map(() => new Mortal(world, roll, claims))
   const endsAtMs = world.machineMs + days * DAY
   let [blindMs, jumps] = [0, 0]
-  /** Since when no daemon was there, as far as each claim's time is concerned. */
+  /** The times in which each daemon was dead or suspended, by the machine's clock. */
   const blind: Array<readonly [fromMs: number, untilMs: number]> = []
   while (world.machineMs < endsAtMs) {
     const next = daemons.reduce((first, each) => (each.atMs < first.atMs ? each : first))
@@ -265,7 +265,7 @@ for (const [engine, open] of Object.entries(STORES))
         assert.deepEqual(world.times, [5 * MINUTE, 10 * MINUTE, 15 * MINUTE])
       })
 
-      it('goes on over a restart', async () => {
+      it('goes on across a restart', async () => {
         const { world } = await living([every(5 * MINUTE)])
         world.pass(3 * MINUTE)
         const { daemon } = await living([every(5 * MINUTE)], world)
@@ -273,7 +273,7 @@ for (const [engine, open] of Object.entries(STORES))
         assert.deepEqual(world.times, [5 * MINUTE])
       })
 
-      it('that is another one after a restart starts anew, also back', async () => {
+      it('starts anew whenever its length is changed, also back to what it was', async () => {
         const { world } = await living([every(5 * MINUTE)])
         world.pass(3 * MINUTE)
         const { daemon } = await living([every(4 * MINUTE)], world)
@@ -284,7 +284,7 @@ for (const [engine, open] of Object.entries(STORES))
         assert.deepEqual(world.times, [10 * MINUTE])
       })
 
-      it('begins with the run, so that one that comes late moves the others', async () => {
+      it('begins with each run, so that a late run moves the later ones', async () => {
         const { world, daemon } = await living([every(5 * MINUTE)])
         world.pass(5 * MINUTE + 30 * SECOND)
         await world.live(daemon, 6 * MINUTE)
@@ -303,7 +303,7 @@ for (const [engine, open] of Object.entries(STORES))
           assert.deepEqual(world.times, expected)
         })
 
-      it('does not notice that the clock is set, either way, nor does a daemon that starts then', async () => {
+      it('is not affected when the clock is set back or forward, even if a daemon starts then', async () => {
         for (const jump of [-400 * DAY, -HOUR, 10 * MINUTE, 400 * DAY]) {
           const world = new World()
           const since = world.machineMs
@@ -318,7 +318,7 @@ for (const [engine, open] of Object.entries(STORES))
         }
       })
 
-      it('that was remembered before the machine started is never longer than it is', async () => {
+      it('is never longer after a reboot, even if the clock was set back meanwhile', async () => {
         const { world } = await living([every(5 * MINUTE)])
         world.boot = 'second'
         world.machineMs = 7
@@ -329,7 +329,7 @@ for (const [engine, open] of Object.entries(STORES))
         assert.equal(world.epochMs, START - 30 * DAY + 6 * MINUTE)
       })
 
-      it('goes on by the time of day after the machine has started again', async () => {
+      it('goes on by the time of day after a reboot', async () => {
         const { world } = await living([every(5 * MINUTE)])
         world.boot = 'second'
         world.machineMs = 9e12 // the new clock may say anything
@@ -341,7 +341,7 @@ for (const [engine, open] of Object.entries(STORES))
     })
 
     describe('cron times', () => {
-      it('are those of the zone, once each, also when the clock changes', async () => {
+      it('are those of the zone, once each, also when summer time begins', async () => {
         const world = new World()
         world.epochMs = Date.parse('2026-03-28T12:00:00Z')
         const { daemon } = await living([cron('30 2 * * *', 'Europe/Paris')], world)
@@ -364,7 +364,7 @@ for (const [engine, open] of Object.entries(STORES))
         assert.equal(world.runs.length, 1)
       })
 
-      it('repeat when the clock was wrong by more than an hour', async () => {
+      it('repeat when the clock is set back by more than an hour', async () => {
         const { world, daemon } = await living([cron('0 3 * * *')])
         world.epochMs += 300 * DAY
         await world.live(daemon, 4 * HOUR)
@@ -375,7 +375,7 @@ for (const [engine, open] of Object.entries(STORES))
       })
 
       for (const missed of ['one', 'skip'] as const)
-        it(`that passed while no daemon ran: ${missed}`, async () => {
+        it(`that passed while no daemon ran are made up for as missed = ${missed} says`, async () => {
           const { world } = await living([cron('0 3 * * *', 'UTC', { missed })])
           world.pass(3 * DAY + 12 * HOUR)
           const { daemon } = await living([cron('0 3 * * *', 'UTC', { missed })], world)
@@ -385,8 +385,8 @@ for (const [engine, open] of Object.entries(STORES))
         })
     })
 
-    describe('a run that is still there', () => {
-      it('keeps the next one from being stored, and is named once', async () => {
+    describe('a run that has not ended', () => {
+      it('keeps the next run from being stored, and is logged once', async () => {
         const { world, daemon } = await living([every(MINUTE)])
         world.lasting.set('task-1', 'begun')
         await world.live(daemon, 4.5 * MINUTE)
@@ -397,7 +397,7 @@ for (const [engine, open] of Object.entries(STORES))
         assert.deepEqual(world.times, [MINUTE, 5 * MINUTE])
       })
 
-      it('does not if it may overlap, once it has begun: never do two wait', async () => {
+      it('with overlap, keeps the next run from being stored only until it has begun, so that never two wait', async () => {
         const { world, daemon } = await living([every(MINUTE, { overlap: true })])
         world.lasting.set('task-1', 'waiting')
         await world.live(daemon, 3.5 * MINUTE)
@@ -407,7 +407,7 @@ for (const [engine, open] of Object.entries(STORES))
         assert.deepEqual(world.times, [MINUTE, 4 * MINUTE])
       })
 
-      it('does so although the daemon that stored it was killed at that moment', async () => {
+      it('keeps the next run from being stored even if its daemon was killed as soon as it was stored', async () => {
         const { world } = await living([every(MINUTE)])
         world.lasting.set('task-1', 'begun')
         const killed = world.daemon('killed', {
@@ -418,7 +418,7 @@ for (const [engine, open] of Object.entries(STORES))
         killed.set([every(MINUTE)])
         world.pass(MINUTE)
         void killed.look()
-        await until('it is stored', () => world.runs.length === 1)
+        await until('the run is stored', () => world.runs.length === 1)
         const { daemon } = await living([every(MINUTE)], world)
         await world.live(daemon, 5 * MINUTE)
         assert.deepEqual(world.times, [MINUTE])
@@ -427,7 +427,7 @@ for (const [engine, open] of Object.entries(STORES))
         assert.equal(world.times.length, 2)
       })
 
-      it('does so after a restart and with another rhythm, too', async () => {
+      it('keeps the next run from being stored after a restart with another period, too', async () => {
         const { world, daemon } = await living([every(MINUTE)])
         world.lasting.set('task-1', 'waiting')
         await world.live(daemon, 1.5 * MINUTE)
@@ -438,7 +438,7 @@ for (const [engine, open] of Object.entries(STORES))
     })
 
     describe('several daemons', () => {
-      it('store each run once, although they look at the same moment', async () => {
+      it('store each run once, even if they look at the same moment', async () => {
         const world = new World()
         const daemons = await Promise.all(['a', 'b', 'c'].map(by => living([every(SECOND)], world, by)))
         for (let i = 0; i < 100; i++) {
@@ -448,7 +448,7 @@ for (const [engine, open] of Object.entries(STORES))
         assert.equal(world.runs.length, 100)
       })
 
-      it('leave a task to those that know it', async () => {
+      it('leave a task to the daemons that know it', async () => {
         const world = new World()
         const { daemon: knowing } = await living([every(DAY)], world)
         const { daemon: other } = await living([], world)
@@ -461,7 +461,7 @@ for (const [engine, open] of Object.entries(STORES))
         assert.equal(world.runs.length, 10)
       })
 
-      it('forget a task a minute after its time if nobody knows it any more', async () => {
+      it('forget a task a minute after its time if no daemon knows it any more', async () => {
         const { world } = await living([every(HOUR)])
         const { daemon } = await living([], world)
         world.pass(HOUR)
@@ -476,7 +476,7 @@ for (const [engine, open] of Object.entries(STORES))
         assert.deepEqual(world.times, [2 * HOUR + MINUTE])
       })
 
-      it('that is suspended while it claims a run, and killed once that is stored, does not have it doubled', async () => {
+      it('store a run once even if one is suspended while it claims the run, and killed when the run is stored', async () => {
         const { world } = await living([every(5 * MINUTE)])
         const { states } = world
         let isSuspended = true
@@ -504,7 +504,7 @@ for (const [engine, open] of Object.entries(STORES))
         assert.deepEqual(world.times, [20 * MINUTE])
       })
 
-      it('that start after a long time do not forget what others still come to know', async () => {
+      it('that start after a long time do not at once forget a task that others may still get to know', async () => {
         const { world } = await living([every(HOUR)])
         world.pass(DAY)
         const { daemon } = await living([], world)
@@ -512,7 +512,7 @@ for (const [engine, open] of Object.entries(STORES))
         assert.notEqual(await world.entry(), undefined)
       })
 
-      it('with different periods for one task follow who was loaded last, and take it over when that is gone', async () => {
+      it('with different periods for a task follow the daemon loaded last, and take over when that is gone', async () => {
         const world = new World()
         const { daemon: old } = await living([every(5 * MINUTE)], world)
         const { daemon: young } = await living([every(7 * MINUTE)], world, 'young')
@@ -526,7 +526,7 @@ for (const [engine, open] of Object.entries(STORES))
           [7, 14, 21, 28].map(minutes => minutes * MINUTE),
         )
         assert.ok(world.runs.every(({ by }) => by === 'young'))
-        await world.live(old, 20 * MINUTE) // at 35 min it is due, at 36 given up, and then 5 min pass
+        await world.live(old, 20 * MINUTE) // the run is due at 35 min, its daemon is given up at 36 min, and then 5 min pass
         assert.deepEqual(
           world.times.slice(4),
           [41, 46].map(minutes => minutes * MINUTE),
@@ -535,7 +535,7 @@ for (const [engine, open] of Object.entries(STORES))
     })
 
     describe('trouble', () => {
-      it('in storing a run is said once, and the run is stored later: the last one only', async () => {
+      it('in storing a run is logged once, and only the last missed run is stored later', async () => {
         const { world, daemon } = await living([every(5 * MINUTE)])
         world.refusal = 'disk full'
         await world.live(daemon, 11 * MINUTE)
@@ -548,7 +548,7 @@ for (const [engine, open] of Object.entries(STORES))
         assert.equal(world.runs.length, 2)
       })
 
-      it('in writing what is remembered stores nothing, is said once, and retried ever more slowly', async () => {
+      it('in writing the entry stores no run, is logged once, and is retried ever more slowly', async () => {
         const world = new World()
         let looks = 0
         const refused: PeriodicStates = {
@@ -584,7 +584,7 @@ for (const [engine, open] of Object.entries(STORES))
         )
       })
 
-      it('with a damaged entry is said, and the task starts anew', async () => {
+      it('with a damaged entry is logged, and the task starts anew', async () => {
         const { world } = await living([every(5 * MINUTE)])
         world.pass(3 * MINUTE)
         await world.store.damage('tick')
@@ -594,7 +594,7 @@ for (const [engine, open] of Object.entries(STORES))
         assert.deepEqual(world.times, [8 * MINUTE])
       })
 
-      it('with the removal of all that is remembered: the task starts anew', async () => {
+      it('from the removal of all entries makes the task start anew', async () => {
         const { world, daemon } = await living([every(5 * MINUTE)])
         world.pass(3 * MINUTE)
         await world.store.clear()
@@ -603,9 +603,9 @@ for (const [engine, open] of Object.entries(STORES))
       })
     })
 
-    describe('many days with three daemons that are killed and suspended, and a clock that is set', () => {
+    describe('three daemons that are killed and suspended for many days while the clock is set', () => {
       for (const [seed, days] of engine === 'memory' ? MONTHS : DAYS)
-        it(`stores no run twice, and misses one at a kill at most (seed ${seed})`, async () => {
+        it(`store no run twice, and miss at most one run per kill (seed ${seed})`, async () => {
           const { claims, blind, blindMs, kills, jumps } = await lives(seed, days)
           assert.ok(
             kills > 3 * days && jumps > days && blindMs > (days / 30) * HOUR,
@@ -631,7 +631,7 @@ for (const [engine, open] of Object.entries(STORES))
                 0,
               )
               const text = `${name}: not for ${time - before} ms, ${nobodyMs} ms of them without a daemon`
-              // one that is suspended while it stores a run begins the period again
+              // a daemon that is suspended while it stores a run begins the period again
               assert.ok(time - before <= 2 * everyMs + nobodyMs, text)
             }
           }

@@ -13,7 +13,7 @@ const entry = (command: string) => ({ command, isUnique: false, harakiriMs: 0 })
 const SAME = { kind: 'process', directory: null, umask: null, environment: [] } as const
 
 describe('a command of cron', () => {
-  it('for which there is no memory is reported, and the next one runs', async () => {
+  it('is reported if there is no memory to start it, and the next command runs', async () => {
     const events = new Emitter()
     const heard: string[] = []
     events.on('command-failed', ({ command, error }) => heard.push(`${command}: ${error}`))
@@ -35,7 +35,7 @@ describe('a command of cron', () => {
       syncBuiltinESMExports()
     }
     commands.run(entry('true'))
-    await until('the next one has ended', () => heard.length === 2)
+    await until('the next command has ended', () => heard.length === 2)
     assert.deepEqual(heard, ['first: spawn ENOMEM', 'true ended'])
   })
 })

@@ -13,7 +13,7 @@ import { FIXTURES, workspace } from '../helpers/workspace.js'
 const MINUTE = 60_000
 const utc = (text: string) => Date.parse(`${text}Z`)
 
-/** What is due from `from` on and before `until`. */
+/** Returns the instants that are due from `from` on and before `until`. */
 function instants(expression: string, zone: string | null, from: number, until: number): number[] {
   const cron = openCron(expression, zone)
   const found: number[] = []
@@ -58,21 +58,21 @@ async function askUwsgi(
 const digest = (minutes: readonly number[]) => createHash('sha1').update(minutes.join()).digest('hex')
 const YEAR = [utc('2026-01-01'), utc('2027-01-01')] as const
 
-/** What uWSGI 2.0.21 said of each minute of 2026 in UTC; the tests behind hold it to those that are installed. */
+/** The minutes of 2026, in UTC, that match in uWSGI 2.0.21; tests below compare them with each installed uWSGI. */
 const RECORDED: ReadonlyArray<readonly [fields: string, count: number, sha1: string]> = JSON.parse(
   readFileSync(join(FIXTURES, 'cron/uwsgi-2026.json'), 'utf8'),
 )
 
-describe("uWSGI's numbers", () => {
+describe('a cron expression of uWSGI', () => {
   for (const [fields, count, sha1] of RECORDED)
-    it(`${fields} is due in the ${count} minutes of a year in which uWSGI has it`, () => {
+    it(`${fields} is due in the ${count} minutes of 2026 that match in uWSGI`, () => {
       const minutes = instants(fields, 'UTC', ...YEAR).map(at => at / MINUTE)
       assert.equal(minutes.length, count)
       assert.equal(digest(minutes), sha1)
     })
 
   for (const uwsgi of UWSGIS)
-    it(`are those of ${uwsgi.title}`, { skip: skipUnless(uwsgi.needs) }, async () => {
+    it(`matches as recorded in ${uwsgi.title}`, { skip: skipUnless(uwsgi.needs) }, async () => {
       const rows = await askUwsgi(
         uwsgi,
         RECORDED.map(([fields]) => fields),
@@ -86,7 +86,7 @@ describe("uWSGI's numbers", () => {
     })
 
   for (const uwsgi of UWSGIS)
-    it(`in any mixture are what ${uwsgi.title} has, in a time zone of half hours`, {
+    it(`is due when ${uwsgi.title} says, in random mixtures and a time zone of half hours`, {
       skip: skipUnless(uwsgi.needs),
     }, async t => {
       const seed = Date.now() % 1_000_000
@@ -178,7 +178,7 @@ describe('summer time', () => {
 
   for (const night of ['2026-03-28T12:00', '2026-10-24T12:00'])
     for (const expression of ['*/15 * * * *', '-15 -1 -1 -1 -1'])
-      it(`what runs every quarter of an hour runs on (${expression}, ${night})`, () => {
+      it(`a quarter-hourly expression is due without gap or repeat (${expression}, ${night})`, () => {
         const from = utc(night)
         assert.deepEqual(
           instants(expression, BERLIN, from, from + 24 * 60 * MINUTE),
@@ -186,13 +186,13 @@ describe('summer time', () => {
         )
       })
 
-  it('what runs every quarter of the hour that is left out has nothing to make up for', () => {
+  it('an expression for each quarter of the hour that is left out is not due in that night', () => {
     const from = utc('2026-03-28T12:00')
     assert.deepEqual(instants('-15 2 -1 -1 -1', BERLIN, from, from + 24 * 60 * MINUTE), [])
   })
 
   for (const zone of [BERLIN, 'America/New_York', 'Australia/Lord_Howe', 'America/Santiago', 'Africa/Cairo'])
-    it(`every day of a year has each of its times once in ${zone}`, () => {
+    it(`each time of day is due once a day for a year in ${zone}`, () => {
       const date = new Intl.DateTimeFormat('en-CA', { timeZone: zone })
       for (const time of ['0 0', '30 0', '30 1', '0 2', '15 2', '59 2', '0 3', '45 23']) {
         const days = instants(`${time} * * *`, zone, ...YEAR).map(at => date.format(at))
@@ -223,12 +223,12 @@ describe('an ordinary cron expression', () => {
       assert.equal(instants(expression, 'UTC', ...day).length, count)
     })
 
-  it('is of the zone of the process when none is named', () => {
+  it('counts in the zone of the process if no zone is named', () => {
     const [at = 0] = instants('0 0 * * *', null, ...day)
     assert.equal(new Date(at).getHours(), 0)
   })
 
-  it('that is never due is no error', () => {
+  it('may be one that is never due', () => {
     assert.equal(openCron('0 0 30 2 *', null).next(0), undefined)
   })
 
@@ -245,7 +245,7 @@ describe('an ordinary cron expression', () => {
     ['0 0 * * *', 'Mars/Olympus', /in the zone "Mars\/Olympus"/],
   ]
   for (const [expression, zone, expected] of WRONG)
-    it(`that is wrong says what was expected: ${expression} ${zone ?? ''}`, () => {
+    it(`is refused with what was expected: ${expression} ${zone ?? ''}`, () => {
       assert.throws(
         () => openCron(expression, zone),
         (error: SpooldError) => error.code === 'SCHEDULE_INVALID' && expected.test(error.message),

@@ -14,7 +14,7 @@ import {
 import { spoold } from '../helpers/cli.js'
 import { workspace } from '../helpers/workspace.js'
 
-describe('a value of', () => {
+describe('parsing an ini value of', () => {
   const command = (given: Partial<CronCommand>): CronCommand => ({
     kind: 'command',
     command: 'run',
@@ -92,7 +92,7 @@ describe('a value of', () => {
     [() => parseCommand2('zone=Mars run', 0), /in the zone "Mars"/],
   ]
   for (const [parse, expected] of WRONG)
-    it(`that is wrong: ${String(parse).replace('() => ', '')}`, () => {
+    it(`a wrong schedule is refused: ${String(parse).replace('() => ', '')}`, () => {
       assert.throws(
         parse,
         (error: SpooldError) => error.code === 'SCHEDULE_INVALID' && expected.test(error.message),
@@ -100,7 +100,7 @@ describe('a value of', () => {
     })
 })
 
-describe('what check says of times', { concurrency: true }, () => {
+describe('spoold check, about schedules', { concurrency: true }, () => {
   const ini = (lines: string) => {
     const directory = workspace()
     const file = join(directory, 'app.ini')
@@ -112,7 +112,7 @@ describe('what check says of times', { concurrency: true }, () => {
   const checked = (lines: string, env = {}) =>
     spoold(['check', ini(lines)], { env: { ...process.env, ...env } })
 
-  it('a date that never comes is named, and is an error with strict', async () => {
+  it('names a date that never comes, which is an error with strict', async () => {
     for (const [line, text] of [
       ['cron = 0 0 30 2 -1 true', 'cron: "0 0 30 2 -1" never comes'],
       ['signal-cron = 1 0 0 31 apr *', 'signal-cron: "0 0 31 apr *" never comes'],
@@ -127,7 +127,7 @@ describe('what check says of times', { concurrency: true }, () => {
     assert.doesNotMatch(`${stdout}${stderr}`, /never/)
   })
 
-  it('the zone in which they count is named, and where it comes from', async () => {
+  it('names the zone in which schedules count, and where the zone comes from', async () => {
     const cron = 'cron = 0 3 * * * true'
     for (const [lines, tz, line] of [
       [cron, 'Asia/Kolkata', 'schedules count in Asia/Kolkata, because the environment has TZ=Asia/Kolkata'],
@@ -151,7 +151,7 @@ describe('what check says of times', { concurrency: true }, () => {
     }
   })
 
-  it('a TZ that names no zone is named, with the zone that counts', async () => {
+  it('warns of a TZ that names no zone, and names the zone that counts instead', async () => {
     for (const tz of ['Europe/Berlim', 'CET-1CEST,M3.5.0,M10.5.0/3'])
       for (const [lines, env, where] of [
         ['', { TZ: tz }, 'environment'],

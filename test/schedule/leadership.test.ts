@@ -10,7 +10,7 @@ describe('the leadership', () => {
     for (const leadership of opened.splice(0)) await leadership.stop()
   })
 
-  /** Each answer is what one attempt to take the lease comes to; the last one stays. */
+  /** @param answers what each attempt to take the lease leads to; the last answer stays */
   function open(...answers: ReadonlyArray<Partial<Lease> | 'taken' | Error>) {
     const calls: string[] = []
     let attempts = 0
@@ -31,25 +31,25 @@ describe('the leadership', () => {
     return { leadership, calls, attempts: () => attempts, hooks: () => hooks }
   }
 
-  it('is had while the lease is valid, and not an instant longer', async () => {
+  it('lasts as long as the lease is valid, and not an instant longer', async () => {
     const { leadership, calls } = open({ validUntilMs: 1000 })
     assert.equal(leadership.leadsAt(0), false)
-    await until('it leads', () => calls.includes('leads'))
+    await until('the daemon leads', () => calls.includes('leads'))
     assert.deepEqual([leadership.leadsAt(999), leadership.leadsAt(1000)], [true, false])
   })
 
-  it('is waited for while somebody else has it, which is said once', async () => {
+  it('is waited for while another daemon has the lease, which is reported once', async () => {
     const { leadership, calls, attempts } = open('taken', 'taken', {})
-    await until('it waits', () => calls.includes('waits'))
+    await until('the daemon waits', () => calls.includes('waits'))
     assert.equal(leadership.leadsAt(0), false)
-    await until('it leads', () => calls.includes('leads'))
+    await until('the daemon leads', () => calls.includes('leads'))
     assert.deepEqual(calls, ['waits', 'leads'])
     assert.equal(attempts(), 3)
   })
 
-  it('of one that is gone counts from the first renewal: others may have noticed, too', async () => {
+  it('that is taken over from a daemon that is gone begins at the first renewal: others may have tried, too', async () => {
     const { leadership, calls, hooks } = open({ isTakenOver: true })
-    await until('it asked', () => !leadership.isDecided && calls.length === 0)
+    await until('the lease has been asked for', () => !leadership.isDecided && calls.length === 0)
     await new Promise(resolve => setImmediate(resolve))
     assert.equal(leadership.leadsAt(0), false)
     hooks().renewed()
@@ -58,32 +58,32 @@ describe('the leadership', () => {
     assert.deepEqual(calls, ['leads'])
   })
 
-  it('that is lost is no longer had, and asked for again', async () => {
+  it('ends when the lease is lost, and is asked for again', async () => {
     const { leadership, calls, hooks } = open({}, 'taken')
-    await until('it leads', () => calls.includes('leads'))
+    await until('the daemon leads', () => calls.includes('leads'))
     hooks().lost()
     assert.deepEqual([leadership.leadsAt(0), leadership.isDecided], [false, false])
-    await until('it waits', () => calls.includes('waits'))
+    await until('the daemon waits', () => calls.includes('waits'))
   })
 
-  it('that cannot be asked for is reported once, and asked for again', async () => {
+  it('is asked for again if the lease cannot be taken, and the error is reported once', async () => {
     const { calls, attempts } = open(new Error('EROFS'), new Error('EROFS'), {})
-    await until('it leads', () => calls.includes('leads'))
+    await until('the daemon leads', () => calls.includes('leads'))
     assert.deepEqual(calls, ['EROFS', 'leads'])
     assert.equal(attempts(), 3)
   })
 
-  it('is not waited for at the end for long, where nobody answers', { timeout: 60_000 }, async () => {
+  it('does not keep a stop waiting for long if nobody answers', { timeout: 60_000 }, async () => {
     const silent = new Promise<never>(() => {})
     const { leadership, calls } = open({ release: () => silent })
-    await until('it leads', () => calls.includes('leads'))
+    await until('the daemon leads', () => calls.includes('leads'))
     await leadership.stop()
     const asking = new Leadership({ take: () => silent, changed() {}, failed() {} })
     await asking.stop()
     assert.deepEqual([leadership.state, asking.state], ['stopped', 'stopped'])
   })
 
-  it('is given back at the end, also when it comes only then', async () => {
+  it('is given back at a stop, even if the lease arrives only then', async () => {
     const { leadership, calls } = open({})
     await leadership.stop()
     assert.deepEqual(calls, ['released'])

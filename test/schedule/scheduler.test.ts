@@ -37,7 +37,7 @@ describe('the schedules of a daemon', () => {
     return { scheduler, fired, watched, refused }
   }
 
-  it('are one when they are equal, and live as long as anybody wants them', () => {
+  it('are kept once if they are equal, for as long as anybody wants them', () => {
     const { scheduler } = open()
     scheduler.set('a', [timer(1), timer(2), timer(1)])
     scheduler.set('b', [timer(1)])
@@ -48,7 +48,7 @@ describe('the schedules of a daemon', () => {
     assert.deepEqual(scheduler.schedules, [timer(3)])
   })
 
-  it('that code adds are there until a reload, and once unless they end', () => {
+  it('that code adds last until a reload, and equal ones are kept once unless they have iterations', () => {
     const { scheduler } = open()
     for (let i = 0; i < 2; i++) {
       scheduler.add(timer(1))
@@ -62,26 +62,26 @@ describe('the schedules of a daemon', () => {
     assert.deepEqual(scheduler.schedules, [])
   })
 
-  it('do not pass their time while it is not known who fires them', async () => {
+  it('neither fire nor lose iterations while it is not known who fires them', async () => {
     let isHeld = true
     const { scheduler, fired } = open(() => isHeld)
     scheduler.set('a', [timer(1, 1, 2)])
-    await new Promise(resolve => setTimeout(resolve, 30)) // what must not happen has time to
+    await new Promise(resolve => setTimeout(resolve, 30)) // time in which the timer would fire
     assert.deepEqual(fired, [])
     isHeld = false
     scheduler.restart(() => true)
-    await until('both have fired', () => fired.length === 2)
+    await until('both iterations have fired', () => fired.length === 2)
   })
 
-  it('that code adds are forgotten when they have ended', async () => {
+  it('that code adds are forgotten after their last iteration', async () => {
     const { scheduler, fired } = open()
     scheduler.add(timer(1, 10, 2))
     scheduler.add(timer(2))
-    await until('it has fired', () => fired.length === 2)
-    await until('it is gone', () => scheduler.schedules.length === 1)
+    await until('the timer has fired twice', () => fired.length === 2)
+    await until('the timer is forgotten', () => scheduler.schedules.length === 1)
   })
 
-  it('are at most 1024', () => {
+  it('are at most 1024, and further ones are refused', () => {
     const { scheduler, refused } = open()
     scheduler.set(
       'a',
@@ -94,7 +94,7 @@ describe('the schedules of a daemon', () => {
     assert.equal(scheduler.schedules.length, 1)
   })
 
-  it('watch files as long as anybody wants it', () => {
+  it('watch a file for as long as anybody wants it', () => {
     const { scheduler, fired, watched } = open()
     scheduler.set('a', [monitor('/x')])
     scheduler.set('b', [monitor('/x')])

@@ -9,7 +9,7 @@ const HOUR = 60 * MINUTE
 const DAY = 24 * HOUR
 const utc = (text: string) => Date.parse(`${text}Z`)
 
-/** Looks at irregular times, as a busy process does: up to `lateMs` after what it asked for. */
+/** Yields the irregular times at which a busy process looks: up to `lateMs` after the time that it asked for. */
 function* looks(from: number, until: number, ask: () => number, lateMs: number): Generator<number> {
   let state = 17
   for (let now = from; now < until; ) {
@@ -21,7 +21,7 @@ function* looks(from: number, until: number, ask: () => number, lateMs: number):
 
 describe('a timer', () => {
   for (const everyMs of [50, 1000, 7000, 3_600_000])
-    it(`of ${everyMs} ms fires each instant of a long time once, however late it is looked at`, () => {
+    it(`of ${everyMs} ms fires each instant once, even if looks are late by up to 90 % of a period`, () => {
       const ticks = new TimerTicks(everyMs, 0, 5)
       const until = Math.min(365 * DAY, everyMs * 100_000)
       const fired: number[] = []
@@ -37,7 +37,7 @@ describe('a timer', () => {
       assert.ok(fired.length >= until / everyMs - 2)
     })
 
-  it('that was slept through fires once, and keeps its phase', () => {
+  it('fires once for all instants that were slept through, and keeps its phase', () => {
     const ticks = new TimerTicks(10, 0, 0)
     assert.equal(ticks.take(9.9), undefined)
     assert.equal(ticks.take(57), 50)
@@ -45,14 +45,14 @@ describe('a timer', () => {
     assert.equal(ticks.nextAtMs, 60)
   })
 
-  it('with iterations ends after them, and stays ended', () => {
+  it('with iterations ends after the last one, and stays ended', () => {
     const ticks = new TimerTicks(10, 2, 0)
     assert.deepEqual([ticks.take(10), ticks.take(20), ticks.take(30)], [10, 20, undefined])
     ticks.restart(100)
     assert.equal(ticks.nextAtMs, Number.POSITIVE_INFINITY)
   })
 
-  it('that starts anew waits its whole time again', () => {
+  it('waits its whole period again after a restart', () => {
     const ticks = new TimerTicks(10, 0, 0)
     ticks.restart(9)
     assert.equal(ticks.take(10), undefined)
@@ -63,7 +63,7 @@ describe('a timer', () => {
 describe('the calendar', () => {
   const cron = (expression: string, zone = 'Europe/Berlin') => openCron(expression, zone)
 
-  it('fires every instant of a year once, and none twice, also in both nights of summer time', () => {
+  it('fires every instant of a year exactly once, also in both nights in which summer time changes', () => {
     const table = cron('30 * * * *')
     const [from, until] = [utc('2026-01-01'), utc('2027-01-01')]
     const ticks = new CalendarTicks(table, from)
@@ -83,7 +83,7 @@ describe('the calendar', () => {
     assert.equal(new CalendarTicks(cron('0 * * * *'), now).take(now), undefined)
   })
 
-  it('fires late only within a minute: what was missed is not made up for', () => {
+  it('fires an instant less than a minute late, and makes up for no older one', () => {
     const start = utc('2026-06-01T10:30')
     const due = utc('2026-06-01T11:00')
     for (const [lateMs, expected] of [
@@ -93,14 +93,14 @@ describe('the calendar', () => {
       assert.equal(new CalendarTicks(cron('0 * * * *'), start).take(due + lateMs), expected)
   })
 
-  it('that is set forward over an instant leaves it out, and fires the one that it is set to', () => {
+  it('leaves out an instant past which the clock is set, and fires the one to which the clock is set', () => {
     const ticks = new CalendarTicks(cron('0 * * * *'), utc('2026-06-01T10:30'))
     assert.equal(ticks.take(utc('2026-06-01T12:30')), undefined)
     assert.equal(ticks.take(utc('2026-06-01T13:00')), utc('2026-06-01T13:00'))
     assert.equal(ticks.take(utc('2026-06-03T09:00') + 5 * SECOND), utc('2026-06-03T09:00'))
   })
 
-  it('that is set back by less than an hour repeats nothing', () => {
+  it('repeats nothing when the clock is set back by less than an hour', () => {
     const ticks = new CalendarTicks(cron('*/10 * * * *'), utc('2026-06-01T10:55'))
     assert.equal(ticks.take(utc('2026-06-01T11:00')), utc('2026-06-01T11:00'))
     assert.equal(ticks.take(utc('2026-06-01T11:10')), utc('2026-06-01T11:10'))
@@ -109,19 +109,19 @@ describe('the calendar', () => {
     assert.equal(ticks.take(utc('2026-06-01T11:20')), utc('2026-06-01T11:20'))
   })
 
-  it('that is set back by more starts over', () => {
+  it('starts over when the clock is set back by more than an hour', () => {
     const ticks = new CalendarTicks(cron('*/10 * * * *'), utc('2036-06-01T10:55'))
     assert.equal(ticks.take(utc('2026-06-01T10:55')), undefined)
     assert.equal(ticks.take(utc('2026-06-01T11:00')), utc('2026-06-01T11:00'))
   })
 
-  it('with seconds fires the latest of those that were slept through', () => {
+  it('with seconds, fires only the latest instant that was slept through', () => {
     const ticks = new CalendarTicks(cron('*/5 * * * * *'), utc('2026-06-01T10:00'))
     assert.equal(ticks.take(utc('2026-06-01T10:00:23')), utc('2026-06-01T10:00:20'))
     assert.equal(ticks.nextAtMs, utc('2026-06-01T10:00:25'))
   })
 
-  it('that starts anew leaves out what was due until then', () => {
+  it('leaves out what was due before a restart', () => {
     const ticks = new CalendarTicks(cron('0 * * * *'), utc('2026-06-01T10:30'))
     ticks.restart(utc('2026-06-01T11:00') + 5)
     assert.equal(ticks.take(utc('2026-06-01T11:00') + 10), undefined)

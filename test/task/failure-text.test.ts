@@ -21,7 +21,7 @@ const GROUP = `  + Exception Group Traceback (most recent call last):
     | E: three
     +------------------------------------`
 
-it('a failure in one line is what went wrong, above its stack or below Python’s traceback', () => {
+it('the one line of a failure says what went wrong, as written above its stack or below Python’s traceback', () => {
   for (const [text, line] of [
     ['', ''],
     ['no room', 'no room'],

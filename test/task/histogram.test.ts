@@ -15,7 +15,7 @@ describe('a histogram', () => {
     )
   })
 
-  it('holds what is shorter and longer than it knows at its ends', () => {
+  it('counts durations beyond its range at its ends', () => {
     const histogram = new Histogram()
     for (const microseconds of [0, 0.2, 2 ** 40]) histogram.add(microseconds)
     assert.equal(histogram.count, 3)
@@ -23,7 +23,7 @@ describe('a histogram', () => {
     assert.equal(histogram.quantile(1), 2 ** 32)
   })
 
-  it('that was sent in parts is the one of all', () => {
+  it('that is merged from parts equals the histogram of all durations', () => {
     fc.assert(
       fc.property(fc.array(fc.array(fc.integer({ min: 0, max: 10 ** 9 }))), parts => {
         const [all, merged] = [new Histogram(), new Histogram()]

@@ -9,7 +9,7 @@ import { coerce } from '#src/formats/config/coerce.js'
 import { OPTION_TABLE, type OptionSpec } from '#src/formats/config/option-table.js'
 
 const MANY_DIGITS = '9'.repeat(400)
-/** Where numbers begin and end, and what only looks like one. */
+/** Texts of numbers at the ends of ranges, and beyond. */
 const TEXTS = [
   '0',
   '1',
@@ -41,10 +41,10 @@ const NO_NUMBERS = [
   '--1',
 ]
 
-describe('numbers that a configuration gives, at their ends and beyond', () => {
+describe('numbers of a configuration, at their limits and beyond', () => {
   const KINDS = ['count', 'seconds', 'megabytes', 'octal']
   for (const kind of KINDS)
-    it(`are in range or an error, for each option of ${kind}`, () => {
+    it(`are in range or an error, for each option of the kind ${kind}`, () => {
       for (const spec of OPTION_TABLE.filter(each => each.kind === kind) as OptionSpec[])
         for (const text of [...TEXTS, ...NO_NUMBERS]) {
           const { value, error } = coerce(spec, text)
@@ -58,13 +58,13 @@ describe('numbers that a configuration gives, at their ends and beyond', () => {
         }
     })
 
-  it('are kept if no timer waits for them: an age of 90 days is one', () => {
+  it('may be ages of 90 days, for which no timer waits', () => {
     for (const spec of OPTION_TABLE as readonly OptionSpec[])
       if (spec.isAge) assert.deepEqual(coerce(spec, '90d'), { value: 90 * 86_400_000 }, spec.name)
   })
 })
 
-describe('times that a handler gives, at their ends and beyond', () => {
+describe('times of a handler, at their limits and beyond', () => {
   const LONG = { kind: 'retry', delayMs: LONGEST_DELAY_MS }
   for (const [retry, outcome] of [
     [0, { kind: 'retry', delayMs: 0 }],
@@ -76,7 +76,7 @@ describe('times that a handler gives, at their ends and beyond', () => {
     ['99999999999999w', LONG],
     [new Date(8.64e15), LONG],
   ] as const)
-    it(`as { retry: ${String(retry).slice(0, 20)} } are a delay that can be carried out`, () => {
+    it(`as { retry: ${String(retry).slice(0, 20)} } become a valid delay`, () => {
       const { kind, delayMs } = toOutcome({ retry }) as typeof LONG
       assert.deepEqual({ kind, delayMs: delayMs + 0 }, outcome)
     })
@@ -92,7 +92,7 @@ describe('times that a handler gives, at their ends and beyond', () => {
     null,
     false,
   ])
-    it(`as { retry: ${shown(retry)} } are a failure that says what is expected`, () => {
+    it(`as { retry: ${shown(retry)} } become a failure that says what is expected`, () => {
       const outcome = toOutcome({ retry })
       assert.match(
         'detail' in outcome ? String(outcome.detail) : '',
@@ -100,7 +100,7 @@ describe('times that a handler gives, at their ends and beyond', () => {
       )
     })
 
-  it('grow to a number after any number of failures', () => {
+  it('grow to a number up to the cap after any number of failures', () => {
     for (const attempts of [1, 10, 1023, 1024, 100_000])
       for (const delayMs of [null, 0, 1e-300, 1000, LONGEST_DELAY_MS])
         for (const capMs of [0, 1000, LONGEST_DELAY_MS]) {
@@ -110,7 +110,7 @@ describe('times that a handler gives, at their ends and beyond', () => {
         }
   })
 
-  it('are until the end of the year 9999, or are refused, wherever a time is text', () => {
+  it('as text are valid until the end of the year 9999, and are refused beyond', () => {
     for (const text of ['0', '-1', '1.5', String(LAST_SECOND), '+1h', '9999-12-31', '2024-02-29'])
       assert.ok(Math.abs(parseTime(text) ?? Number.NaN) <= LAST_SECOND, text)
     for (const text of [

@@ -15,7 +15,7 @@ function outputOf(text: string, directory = workspace()): unknown {
 }
 
 describe('importing spoold', () => {
-  it('makes no timer, file, handle or listener', () => {
+  it('creates no timer, file, handle or listener', () => {
     const directory = workspace()
     const seen = `({
       resources: process.getActiveResourcesInfo(),
@@ -44,7 +44,7 @@ describe('importing spoold', () => {
     assert.deepEqual(readdirSync(directory), ['main.mjs'])
   })
 
-  it('twice, from two copies of the package, is the same: one registry, one daemon', () => {
+  it('from two copies of the package lets their tasks work together, and both see the same daemon', () => {
     const directory = workspace()
     const copy = join(directory, 'copy')
     for (const part of ['dist', 'package.json'])

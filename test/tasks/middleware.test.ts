@@ -4,7 +4,7 @@ import { type Middleware, Spoold, SpooldError, TaskBatch, Tasks } from '#src/ind
 import { leftIn } from '../helpers/files.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
-/** Two registries below an application, with middleware that says when it is entered and left. */
+/** Returns an application with two registries, and middleware that notes when it is entered and left. */
 function onion() {
   const spooler = spoolDirectory()
   const heard: string[] = []
@@ -28,7 +28,7 @@ const refused = (code: string, message: RegExp) => (error: unknown) =>
   error instanceof SpooldError && error.code === code && message.test(error.message)
 
 describe('middleware around scheduling', () => {
-  it('is an onion: application, outer and inner registry, each in its order', async () => {
+  it('wraps a call in layers: application, outer registry, inner registry, each in its order', async () => {
     const { add, plain, heard } = onion()
     await add.schedule(1, 2)
     const names = ['app', 'first', 'second', 'inner']
@@ -43,7 +43,7 @@ describe('middleware around scheduling', () => {
     )
   })
 
-  it('sees what is wrong, may change the call, and what it changes is checked', async () => {
+  it('sees the call and may change it, and the changes are checked', async () => {
     const { add, inner, spooler } = onion()
     const seen: unknown[] = []
     let changes: object = { args: [5, 6], at: '+1h', options: { id: 'mine' } }
@@ -63,7 +63,7 @@ describe('middleware around scheduling', () => {
     assert.equal(leftIn(spooler).length, 1)
   })
 
-  it('that throws is the caller’s error; that does not call next stores nothing; that returns nothing is told', async () => {
+  it('passes its error to the caller, stores nothing without next(), and has to return a task', async () => {
     const { add, inner, plain, spooler } = onion()
     const task = await plain.schedule()
     let enqueue: Middleware['enqueue'] = async () => Promise.reject(new RangeError('too many'))
@@ -85,7 +85,7 @@ describe('middleware around scheduling', () => {
     assert.equal(leftIn(spooler).length, 3, 'both were stored, once')
   })
 
-  it('of a batch is around each task, and one refusal stores none', async () => {
+  it('runs around each task of a batch, and one refusal keeps all of them from being stored', async () => {
     const { add, plain, outer, inner, spooler, heard } = onion()
     const task = await plain.schedule()
     heard.length = 0
@@ -113,7 +113,7 @@ describe('middleware around scheduling', () => {
     assert.equal(leftIn(spooler).length, 5)
   })
 
-  it('is a pair of functions', () => {
+  it('has to be an object of functions enqueue and run', () => {
     for (const wrong of [undefined, {}, { enqueue: 7 }, { around: () => {} }, () => {}])
       assert.throws(
         () => new Tasks().middleware(wrong as never),

@@ -62,7 +62,7 @@ describe('a periodic task', () => {
     ],
   ]
   for (const [options, message, fn = () => {}] of refused)
-    it(`is refused as ${JSON.stringify(options)}${fn.length > 0 ? ' with an argument' : ''}`, () => {
+    it(`is refused with ${JSON.stringify(options)}${fn.length > 0 ? ' with an argument' : ''}`, () => {
       const define = () => new Tasks().task('a', options, fn)
       assert.throws(define, (error: unknown) => {
         assert.ok(error instanceof SpooldError)
@@ -93,15 +93,15 @@ describe('a periodic task', () => {
       { code: 'TASK_INVALID', message: 'task a: its schema threw: no' },
     )
     define(value => ({ value }))()
-    define(() => Promise.reject(new Error('later')))() // it is asked again at each run
+    define(() => Promise.reject(new Error('later')))() // the schema is asked again at each run
     new Tasks().task('a', { schema: schema(two as never) }, () => {})
   })
 
-  it('takes functions with parameters that may be left out', () => {
+  it('takes a function whose parameters may be left out', () => {
     new Tasks().add((_a = 1, ..._rest: number[]) => {}, { name: 'a', periodicity: '5m' })
   })
 
-  it('is none that a registry makes of all its tasks', () => {
+  it('cannot be made of all tasks of a registry', () => {
     const options: object = { periodicity: 5 }
     assert.throws(() => new Tasks(options), /there is no option periodicity/)
   })

@@ -15,7 +15,7 @@ const OPTIONS = {
   paths: { spoold: [join(ROOT, 'dist/types/index.d.ts')] },
 }
 
-/** The API of the sample: it answers when it has been asked `together` times. */
+/** Starts the API of the sample, which answers once it has been asked `together` times. @returns its URL */
 async function pokemonApi(together: number): Promise<string> {
   let asked = 0
   const waiting: Array<() => void> = []
@@ -51,7 +51,7 @@ describe('the samples of Spinach’s manual, in TypeScript', () => {
     assert.equal(await tsc.code(120_000), 0, tsc.output)
   })
 
-  it('quickstart: by itself and by its name, until ^C', async () => {
+  it('quickstart: runs a task scheduled by itself and by its name, until ^C', async () => {
     const program = run('quickstart')
     await program.waitFor(/Starting workers, \^C to quit/)
     await program.waitFor(/Computed 5 \+ 3 = 8\n/)
@@ -60,26 +60,26 @@ describe('the samples of Spinach’s manual, in TypeScript', () => {
     assert.equal(await program.code(), 0)
   })
 
-  it('queues: the workers of one take nothing of another', async () => {
+  it('queues: the workers of one queue take no task of another', async () => {
     const program = run('queues')
     assert.equal(await program.code(60_000), 0)
     assert.equal(program.output, 'fast\n')
   })
 
-  it('a batch of 150, all at a time', async () => {
+  it('batch: runs 150 tasks of a batch at the same time', async () => {
     const program = run('batch', { POKEMON_API: await pokemonApi(150) })
     assert.equal(await program.code(60_000), 0, program.output)
     assert.equal(program.output.match(/^Pokemon #(\d+) is pokemon-\1$/gm)?.length, 150)
   })
 
-  it('coroutines: a hundred that take a second take little more together', async () => {
+  it('coroutines: a hundred tasks that take a second each are done within 30 seconds', async () => {
     const program = run('coroutines')
     assert.equal(await program.code(60_000), 0)
     assert.equal(program.output.match(/^Computed (\d+) \+ 4 = \d+$/gm)?.length, 100)
     assert.ok(Number(/after (\d+) ms/.exec(program.output)?.[1]) < 30_000, program.output.slice(-100))
   })
 
-  it('signals: of one application of two, of all, and of itself', async () => {
+  it('signals: a listener hears one namespace, all applications, or its own application', async () => {
     const program = run('signals')
     assert.equal(await program.code(60_000), 0, program.output)
     const lines = program.output.trim().split('\n')
@@ -97,7 +97,7 @@ describe('the samples of Spinach’s manual, in TypeScript', () => {
     )
   })
 
-  it('make_coffee: a daemon runs it again and again', async () => {
+  it('coffee: a daemon runs make_coffee again and again', async () => {
     const spool = join(directory, 'spool')
     mkdirSync(spool)
     const daemon = await startDaemon({
@@ -111,7 +111,7 @@ describe('the samples of Spinach’s manual, in TypeScript', () => {
     assert.match(daemon.output, /done with task \S+ \(make_coffee\)/)
   })
 
-  it('retries: after 429 at the time asked for, after an error up to the limit, and not after an abort', async () => {
+  it('retries: runs again after a 429 at the time asked for, after an error up to the limit, and not after an abort', async () => {
     const program = run('retries')
     await program.waitFor(/foo got one two at \d+\n/)
     await program.waitFor(/(index\n[\s\S]*){11}/)

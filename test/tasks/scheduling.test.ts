@@ -25,7 +25,7 @@ const refused = (code: string, message: RegExp) => (error: unknown) => {
   return true
 }
 
-/** The stored tasks, as their packets say. */
+/** Returns the stored tasks, as their packets say. */
 function storedIn(spool: string) {
   return leftIn(spool).map(name => {
     const file = readFileSync(join(spool, name))
@@ -49,13 +49,13 @@ function registry(options: TasksOptions = {}) {
 }
 
 describe('a task', () => {
-  it('is still the function, under its name', () => {
+  it('can still be called as a function, and has its name', () => {
     const { add, ran } = registry()
     assert.equal(add(5, 3), 8)
     assert.deepEqual([add.name, add.length, ran], ['add', 2, [[5, 3]]])
   })
 
-  it('is scheduled by itself, its function, its name, from its registry and from an application', async () => {
+  it('can be scheduled by itself, its function or its name, through its registry or an application', async () => {
     const { spooler, tasks, add } = registry()
     const fn = (a: number) => a
     tasks.add(fn, { name: 'plain' })
@@ -81,7 +81,7 @@ describe('a task', () => {
     )
   })
 
-  it('comes back frozen, with a UUID that its packet has', async () => {
+  it('is returned frozen when it is scheduled, with the UUID of its packet', async () => {
     const { spooler, add } = registry({ maxRetries: 2 })
     const before = Date.now()
     const task = await add.schedule(1, 2)
@@ -104,7 +104,7 @@ describe('a task', () => {
     )
   })
 
-  it('waits until its time, and never starts before it', async () => {
+  it('is stored with its time, rounded up so that it never starts too early', async () => {
     const { spooler, tasks, add } = registry()
     const at = new Date(Date.now() + 3_600_000)
     at.setMilliseconds(1)
@@ -120,7 +120,7 @@ describe('a task', () => {
     assert.equal(leftIn(spooler).length, 1)
   })
 
-  it('says how scheduleAt is called when its arguments are mixed up', async () => {
+  it('is refused if the arguments of scheduleAt are mixed up, and the error says how to call it', async () => {
     const { spooler, tasks, add } = registry()
     const mixed = tasks as unknown as { scheduleAt(...args: unknown[]): Promise<unknown> }
     const byTask = add as unknown as typeof mixed
@@ -135,7 +135,7 @@ describe('a task', () => {
     assert.deepEqual(leftIn(spooler), [])
   })
 
-  it('is stored once for an id of the caller’s', async () => {
+  it('is stored once for each id that the caller gives', async () => {
     const { spooler, add } = registry()
     const one = await add.with({ spooler, id: 'mail 1' }).schedule(1, 2)
     const two = await add.with({ spooler, id: 'mail 1' }).schedule(1, 2)
@@ -147,8 +147,8 @@ describe('a task', () => {
   })
 })
 
-describe('what is not there', () => {
-  it('is refused where it is given: an option of a call or a task, and what is no batch', async () => {
+describe('an unknown option', () => {
+  it('is refused where it is given, in a call, a batch or a task, and so is anything else than a TaskBatch', async () => {
     const { spooler, tasks, add } = registry()
     const known = 'expected one of spooler, socket, sync, priority, id'
     for (const call of [() => add.with({ at: 5 } as never), () => tasks.with({ at: 5 } as never)])
@@ -175,7 +175,7 @@ describe('what is not there', () => {
 })
 
 describe('arguments', () => {
-  it('that are large are in the body, whatever their characters', async () => {
+  it('that are large are stored whole, whatever their characters, up to 1 MiB of JSON', async () => {
     const { spooler, tasks } = registry()
     const echo = tasks.task('echo', (text: string) => text)
     const texts = [
@@ -216,7 +216,7 @@ describe('arguments', () => {
     ['too much depth', deep, /more than 200 objects deep/],
   ]
   for (const [what, value, message] of wrong)
-    it(`refuses ${what}, and stores nothing`, async () => {
+    it(`with ${what} are refused, and nothing is stored`, async () => {
       const { spooler, tasks } = registry()
       tasks.task('echo', (text: unknown) => text)
       await assert.rejects(tasks.schedule('echo', value), refused('ARGUMENTS_INVALID', message))
@@ -252,7 +252,7 @@ describe('arguments', () => {
       assert.equal(leftIn(spooler).length, right.length)
     })
 
-  it('that only TypeScript knows to be optional may be left out if the task says so', async () => {
+  it('that only TypeScript knows to be optional may be left out if the option required says so', async () => {
     const { spooler, tasks } = registry()
     const send = (to: string, cc?: string) => [to, cc]
     const mail = tasks.task('mail', { required: 1 }, send)
@@ -280,7 +280,7 @@ describe('arguments', () => {
     )
   })
 
-  it('are counted without what a comment between the parameters has', () => {
+  it('are counted without what comments and texts between the parameters contain', () => {
     const functions: ReadonlyArray<readonly [(...args: never[]) => unknown, number]> = [
       ['async (to, // 1) the address\n subject = "hello") => {}', Number.POSITIVE_INFINITY],
       ['(to /* :) = */, cc // , bcc = 1\n) => {}', 2],
@@ -294,7 +294,7 @@ describe('arguments', () => {
     for (const [fn, most] of functions) assert.equal(mostArguments(fn), most, String(fn))
   })
 
-  it('with a number that JavaScript cannot hold are refused: other languages have them', () => {
+  it('with a number that JavaScript cannot hold are refused, because other languages can send one', () => {
     const argumentsAre = (args: string, body?: string) => {
       const bytes = packet({ task: 'x', args })
       const vars = parseVars(bytes.toString('latin1'), 4, bytes.length)
@@ -326,7 +326,7 @@ describe('arguments', () => {
     ])
   })
 
-  it('are what two libraries’ schemas take', async () => {
+  it('are checked by a schema of zod or valibot, and stored as given', async () => {
     const { spooler, tasks } = registry()
     const names = ['zod', 'valibot'] // by variable: their types are for test/tasks/types
     const [z, v] = await Promise.all(names.map(name => import(name)))
@@ -359,7 +359,7 @@ describe('arguments', () => {
 })
 
 describe('a registry', () => {
-  it('knows its tasks and no others', async () => {
+  it('refuses to schedule a task that it does not have', async () => {
     const { spooler, tasks } = registry()
     await assert.rejects(tasks.schedule('nope'), refused('TASK_UNKNOWN', /expected one of add, got "nope"/))
     await assert.rejects(
@@ -370,7 +370,7 @@ describe('a registry', () => {
     assert.deepEqual(leftIn(spooler), [])
   })
 
-  it('refuses a name twice, and says where both are, however the registries are combined', () => {
+  it('refuses a second task of a name and says where both are, however the registries are combined', () => {
     const here =
       /two tasks are named add: one at .*scheduling\.test\.[jt]s:\d+, one at .*scheduling\.test\.[jt]s:\d+/
     const { tasks } = registry()
@@ -391,7 +391,7 @@ describe('a registry', () => {
       )
     })
 
-  it('refuses options that it does not have, and values that mean nothing', () => {
+  it('refuses unknown options, and wrong values of known ones', () => {
     const wrong: Array<[options: object, message: RegExp]> = [
       [{ concurrency: 4 }, /there is no option concurrency; expected one of queue, maxRetries/],
       [{ maxRetries: -1 }, /maxRetries must be a whole number from 0, or Infinity, got -1/],
@@ -415,7 +415,7 @@ describe('a registry', () => {
     )
   })
 
-  it('refuses a limit of concurrent runs that is none, and one without retries', () => {
+  it('refuses a maxConcurrency that is no whole number from 1, or that comes without maxRetries', () => {
     for (const maxConcurrency of [0, -1, 1.5, '3', Number.POSITIVE_INFINITY])
       assert.throws(
         () => new Tasks().task('x', { maxConcurrency: maxConcurrency as number, maxRetries: 1 }, () => {}),
@@ -436,7 +436,7 @@ describe('a registry', () => {
     )
   })
 
-  it('passes its defaults down, to those that it uses, and a task has the last word', async () => {
+  it('passes its defaults to the registries that it uses, while the options of a task take precedence', async () => {
     const queues = { mail: spoolDirectory(), bulk: spoolDirectory() }
     const outer = new Tasks({ queue: 'mail', maxRetries: 5 })
     const inner = new Tasks({ maxRetries: 1 })
@@ -449,7 +449,7 @@ describe('a registry', () => {
     assert.deepEqual([storedIn(queues.mail)[0]?.queue, storedIn(queues.bulk)[0]?.queue], ['mail', 'bulk'])
   })
 
-  it('that is attached twice warns, and goes to the second one', async () => {
+  it('that is attached to two applications warns, and schedules to the second one', async () => {
     const warnings: string[] = []
     const hear = ({ message }: Error) => warnings.push(message)
     process.on('warning', hear)
@@ -469,7 +469,7 @@ describe('a registry', () => {
 })
 
 describe('where tasks go', () => {
-  it('is said in one of three ways, or the error says all of them', async () => {
+  it('has to be said in one of three ways, all of which the error names', async () => {
     const noop = new Tasks().task('noop', () => {})
     await assert.rejects(
       noop.schedule(),
@@ -477,7 +477,7 @@ describe('where tasks go', () => {
     )
   })
 
-  it('is in SPOOLD_ENQUEUE_TO, by queue', async () => {
+  it('can be said in SPOOLD_ENQUEUE_TO, by queue', async () => {
     const [spooler, mail] = [spoolDirectory(), spoolDirectory()]
     const tasks = new Tasks()
     const [plain, mailed, lost] = [
@@ -504,7 +504,7 @@ describe('where tasks go', () => {
     assert.deepEqual([leftIn(spooler).length, leftIn(mail).length], [1, 1])
   })
 
-  it('needs a spool for the queue', async () => {
+  it('has to include a spool for the queue of the task', async () => {
     const tasks = new Tasks({ queue: 'mail' })
     const noop = tasks.task('noop', () => {})
     new Spoold({ spooler: spoolDirectory(), queues: { bulk: 'x' }, tasks })
@@ -527,7 +527,7 @@ describe('where tasks go', () => {
 })
 
 describe('a TaskBatch', () => {
-  it('is stored in its order, once', async () => {
+  it('is stored in its order, and only once', async () => {
     const { spooler, tasks, add } = registry()
     const batch = new TaskBatch()
     for (let i = 0; i < 150; i++) batch.schedule(add, i, i)
@@ -558,7 +558,7 @@ describe('a TaskBatch', () => {
     assert.equal(leftIn(spooler).length, 153)
   })
 
-  it('is checked before any of it is stored', async () => {
+  it('is checked before any of its tasks is stored', async () => {
     const { spooler, tasks, add } = registry()
     tasks.task('lost', { queue: 'lost' }, () => {})
     tasks.task(
@@ -587,7 +587,7 @@ describe('a TaskBatch', () => {
     assert.deepEqual(leftIn(spooler), [])
   })
 
-  it('goes to the spool of each task’s queue, and says which were not stored', async () => {
+  it('goes to the spool of each task’s queue, and fails with a BatchError if nobody accepts it', async () => {
     const [one, two] = [spoolDirectory(), workspace()]
     const tasks = new Tasks()
     const a = tasks.task('a', () => {})

@@ -23,7 +23,7 @@ function kept(kit: TestKit): TestKit {
   return kit
 }
 
-/** An application whose spool does not exist. */
+/** Returns an application whose spool does not exist. */
 function application() {
   const ran: string[] = []
   const tasks = new Tasks({ maxRetries: 2, backoff: 'fixed', retryDelay: '5m' })
@@ -60,7 +60,7 @@ function messageOf(assertion: () => void): string {
 }
 
 describe('a kit of tasks on Redis', () => {
-  it('takes the place of Redis, to which there is no connection', async () => {
+  it('takes the place of Redis without a connection', async () => {
     const tasks = new Tasks({ spooler: 'redis://127.0.0.1:1/0/nowhere' })
     const tokens: unknown[] = []
     const send = tasks.task('send', async () => void tokens.push(currentTask()?.fencingToken))
@@ -73,7 +73,7 @@ describe('a kit of tasks on Redis', () => {
 })
 
 describe('a kit that is fake', () => {
-  it('collects, with the checks of a real spool, and runs nothing until drain', async () => {
+  it('collects tasks with the checks of a real spool, and runs none until drain', async () => {
     const { ran, tasks, sendMail, fail, spoold } = application()
     const kit = kept(fake(spoold))
     await sendMail.schedule('joe', { cc: ['jane'] })
@@ -103,7 +103,7 @@ describe('a kit that is fake', () => {
     assert.equal(kit.scheduled().length, 4, 'what was scheduled stays')
   })
 
-  it('gives each run arguments of its own: what went through JSON', async () => {
+  it('gives each run a copy of the arguments that went through JSON', async () => {
     const { tasks } = application()
     const list = [1]
     const change = tasks.task('change', (given: number[]) => void given.push(2))
@@ -114,7 +114,7 @@ describe('a kit that is fake', () => {
     assert.deepEqual([list, kit.scheduled(change)[0]?.args], [[1, 9], [[1]]])
   })
 
-  it('honours retries and times: by the clock, or all at once', async () => {
+  it('runs retries and tasks for later as the clock advances, or all at once', async () => {
     const { ran, sendMail, fail, spoold } = application()
     const kit = kept(fake(spoold))
     await fail.schedule('again')
@@ -136,7 +136,7 @@ describe('a kit that is fake', () => {
     )
   })
 
-  it('lets RetryTask name a time, on the clock that the task sees', async () => {
+  it('takes the time that RetryTask names on the clock that the task sees', async () => {
     const { fail, spoold } = application()
     const kit = kept(fake(spoold))
     kit.travelTo(new Date('2040-01-01T12:00:00Z'))
@@ -150,7 +150,7 @@ describe('a kit that is fake', () => {
     assert.equal((await kit.drain()).length, 1)
   })
 
-  it('runs what tasks schedule, and stops at those that do so for ever', async () => {
+  it('runs the tasks that tasks schedule, and stops after maxRuns if there is no end', async () => {
     const tasks = new Tasks()
     const count = tasks.task('count', async (n: number) => {
       if (n > 0) await count.schedule(n - 1)
@@ -165,7 +165,7 @@ describe('a kit that is fake', () => {
     assert.deepEqual([kit.scheduled(), kit.waiting(), await kit.drain()], [[], [], []])
   })
 
-  it('forgets with clear: failures and ids, too', async () => {
+  it('forgets failures and ids, too, with clear', async () => {
     const { sendMail, fail, spoold } = application()
     const kit = kept(fake(spoold))
     await fail.schedule('abort')
@@ -177,7 +177,7 @@ describe('a kit that is fake', () => {
     assert.equal((await sendMail.with({ id: 'one' }).schedule('joe')).status, TaskStatus.QUEUED)
   })
 
-  it('goes through middleware, and stores an id once', async () => {
+  it('calls middleware, and stores a task once per id', async () => {
     const { sendMail, tasks, ran } = application()
     const heard: string[] = []
     tasks.middleware({
@@ -200,7 +200,7 @@ describe('a kit that is fake', () => {
 })
 
 describe('a kit that is inline', () => {
-  it('runs before schedule resolves, within other tasks too, and what a task throws is thrown', async () => {
+  it('runs a task before schedule resolves, within other tasks too, and rejects with what the task throws', async () => {
     const { ran, tasks, sendMail, fail } = application()
     const both = tasks.task('both', async (to: string) => {
       await sendMail.schedule(to)
@@ -218,16 +218,16 @@ describe('a kit that is inline', () => {
     assert.equal(kit.waiting('fail').length, 2, 'their retries wait')
   })
 
-  it('stores an id once: what waits for its retry does not run for the same call again', async () => {
+  it('stores a task once per id: a task that waits for its retry does not run for a second call', async () => {
     const { ran, tasks, fail } = application()
     const kit = kept(inline(tasks))
     await assert.rejects(fail.with({ id: 'one' }).schedule('no'), RangeError)
-    kit.advance('10m') // it is due, and waits for drain
+    kit.advance('10m') // the retry is due, and waits for drain
     assert.equal((await fail.with({ id: 'one' }).schedule('no')).status, TaskStatus.NOT_SET)
     assert.deepEqual(ran, ['no'])
   })
 
-  it('collects what has its time later', async () => {
+  it('collects tasks that are for later', async () => {
     const { ran, tasks, sendMail } = application()
     const kit = kept(inline(tasks))
     await sendMail.scheduleAt('+10m', 'joe')
@@ -237,8 +237,8 @@ describe('a kit that is inline', () => {
   })
 })
 
-describe('assertions', () => {
-  it('pass on what was scheduled', async () => {
+describe('the assertions of a kit', () => {
+  it('pass if the tasks were scheduled', async () => {
     const { tasks, sendMail, fail } = application()
     const kit = kept(fake(tasks))
     kit.assertNothingScheduled()
@@ -253,7 +253,7 @@ describe('assertions', () => {
     kit.assertScheduled(fail, ['x'], { times: 0 })
   })
 
-  it('say what is different from the closest task, and where', async () => {
+  it('say how the closest task differs, with a stack that begins in the test', async () => {
     const { tasks, sendMail, fail } = application()
     const kit = kept(fake(tasks))
     assert.equal(
@@ -292,8 +292,8 @@ describe('assertions', () => {
   })
 })
 
-describe('restoring', () => {
-  it('gives the tasks back to their spools, and the clock its time; twice is one kit too many', async () => {
+describe('a kit', () => {
+  it('is the only one of its tasks until restore, which gives back their spools and the real clock', async () => {
     const { tasks, sendMail, spoold } = application()
     const realDate = globalThis.Date
     const kit = kept(fake(spoold))
@@ -315,7 +315,7 @@ describe('restoring', () => {
     inner.assertScheduled(sendMail, ['joe'])
   })
 
-  it('refuses what are no tasks, and asks about none of its own', () => {
+  it('refuses values that are no tasks, tasks that it does not have, and wrong times', () => {
     assert.throws(() => fake({} as KitTasks), /kit\.test\.[jt]s:\d+: expected Tasks, got/)
     const { tasks } = application()
     const kit = kept(fake(tasks))

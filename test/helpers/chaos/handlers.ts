@@ -16,8 +16,8 @@ export interface Witnesses {
 const FENCE_MS = 3000
 
 /**
- * Each run locks its task's fence; the kernel releases the lock when the process is dead. `ms` is how long a task takes,
- * `how` whether it blocks meanwhile, `guilty` how it kills its process.
+ * The handler in JavaScript. Each run locks its task's fence; the kernel releases the lock when the process is dead. `ms` is how
+ * long a task takes, `how` whether it blocks meanwhile, `guilty` how it kills its process.
  *
  * @param promisesMs a task without `ms` also returns a promise, which takes up to this time
  */
@@ -63,7 +63,7 @@ export default (env, task) => {
   return tryLock(fence) ? run(env, task, fence) : wait(env, task, fence)
 }`
 
-/** The same for our Python host, and for a real uWSGI, which runs no guilty tasks. */
+/** The handler for our Python host, and for a real uWSGI, which runs no guilty tasks. */
 export const CHAOS_PYTHON = ({ spool, journal, fences }: Witnesses, mayCrash = true) => `
 import fcntl, json, os, struct, time, uwsgi
 journal = os.open(${JSON.stringify(journal)}, os.O_CREAT | os.O_APPEND | os.O_WRONLY)
@@ -103,7 +103,7 @@ def spooler(env):
 uwsgi.spooler = spooler
 `
 
-/** The same for spooler-exec. A guilty task kills its worker. Only the shell holds the fence: its children close it. */
+/** The handler for spooler-exec. A guilty task kills its worker. Only the shell holds the fence: its children close it. */
 export const CHAOS_SHELL = ({ spool, journal, fences }: Witnesses) => `
 n=$SPOOL_n
 line() { echo "$1 $n $$ $2" >> '${journal}'; }
@@ -127,7 +127,7 @@ fi
 line end
 `
 
-/** A mule of a real uWSGI that enqueues, and notes the tasks that \`uwsgi.spool\` accepted. */
+/** A mule of a real uWSGI that enqueues, and notes the tasks that `uwsgi.spool` accepted. */
 export const ENQUEUING_MULE = (spool: string, acknowledged: string, pauseMs: number) => `
 import os, time, uwsgi
 acknowledged = os.open(${JSON.stringify(acknowledged)}, os.O_CREAT | os.O_APPEND | os.O_WRONLY)

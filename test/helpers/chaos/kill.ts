@@ -10,7 +10,7 @@ export interface HeldTask {
   readonly path: string
   /** The packet's fourth byte. */
   readonly state: number
-  /** Somebody holds a record lock on it. */
+  /** True if somebody holds a record lock on the task. */
   readonly isLocked: boolean
 }
 
@@ -46,7 +46,7 @@ function stateOf(pid: number): string | undefined {
   }
 }
 
-/** The tasks that a process has open. Exact only while the process is stopped. */
+/** Returns the tasks that a process has open. Exact only while the process is stopped. */
 export async function heldBy(pid: number, spool: string): Promise<HeldTask[]> {
   const held: HeldTask[] = []
   for (const fd of entriesOf(`/proc/${pid}/fd`)) {
@@ -77,7 +77,7 @@ function taskAt(file: string, spool: string): TaskInFile | undefined {
   }
 }
 
-/** The task in a file; undefined if it is a directory, a draft, or gone. */
+/** Returns the task in a file; undefined if the file is a directory, a draft, or gone. */
 export function taskIn(file: string, path: string): TaskInFile | undefined {
   try {
     const bytes = readPacket(file)
@@ -108,7 +108,7 @@ function entriesOf(directory: string): string[] {
   }
 }
 
-/** All descendants of a process. */
+/** Returns all descendants of a process. */
 export function descendantsOf(pid: number): number[] {
   const parents = new Map<number, number[]>()
   for (const name of readdirSync('/proc').filter(each => /^\d+$/.test(each))) {

@@ -39,7 +39,7 @@ export class Scene {
   readonly #random: Random
   readonly #socket: string
   readonly #pauses = new Pauses()
-  /** A worker was killed or stopped before the daemon was ready, so its start may fail. */
+  /** True if a worker was killed or stopped before the daemon was ready, so that the start may fail. */
   #hadBadStart = false
   readonly #warden = new Warden()
   readonly #writers: Writers
@@ -205,7 +205,7 @@ export class Scene {
     },
   }
 
-  /** At random, or just after a task was acknowledged over the socket. */
+  /** Waits, half of the time, until a task was acknowledged over the socket. */
   async #momentToKill(): Promise<void> {
     if (this.#random.next() < 0.5) return
     await this.ready()
@@ -222,7 +222,7 @@ export class Scene {
     return freeze(pid)
   }
 
-  /** Stops all processes before it examines them; none resumes before it is killed. */
+  /** Kills processes. All are stopped before any is examined, and none resumes before it is killed. */
   async #kill(what: string, pids: readonly number[]): Promise<boolean> {
     const frozen: number[] = []
     for (const pid of pids) if (await this.#freeze(pid)) frozen.push(pid)
@@ -271,7 +271,7 @@ export class Scene {
     writeFileSync(join(directory, `log-${process.pid}-${this.#daemon.pid}`), log)
   }
 
-  /** The files left in the spool, tasks and others. */
+  /** Returns the files left in the spool, tasks and others. */
   #left(): LeftFile[] {
     const entries = readdirSync(this.spool, { withFileTypes: true })
     const files = entries.filter(entry => entry.isFile() && !entry.name.startsWith('.'))
@@ -309,6 +309,6 @@ export class Scene {
 export interface LeftFile {
   readonly path: string
   readonly n: string | undefined
-  /** It is guilty and waits for its next run, or the process that ran it was killed and its lease has not expired. */
+  /** True if the task is guilty and waits for its next run, or if its process was killed and its lease has not expired. */
   readonly isExpected: boolean
 }

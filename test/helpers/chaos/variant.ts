@@ -21,10 +21,10 @@ export interface Variant {
   readonly base?: string
   /** The mean pause between two tasks of the fastest writer. */
   readonly pauseMs: number
-  /** Handlers return a promise for every task, which takes up to this time. */
+  /** If given, handlers return a promise for every task, which takes up to this time. */
   readonly promisesMs?: number
-  /** Tasks are claimed with leases, so those of a killed process stay locked for a minute. */
+  /** True if tasks are claimed with leases, so that those of a killed process stay locked for a minute. */
   readonly hasLeases?: boolean
-  /** A uWSGI runs tasks of the same directory; it does not support "at most once". */
+  /** True if a uWSGI, which does not know "at most once", runs tasks of the same directory. */
   readonly hasUwsgi?: boolean
 }

@@ -34,7 +34,7 @@ const MAX_STORIES = 5
 /** Checks the evidence against spoold's guarantees. @param left the files still in the spool */
 export async function judge(scene: Scene, left: readonly LeftFile[], { ini }: Variant): Promise<Verdict> {
   const maxCrashes = Number(ini['spooler-max-crashes'] ?? 3)
-  // guilty tasks still run: what is counted now has its lines in the journal by then
+  // guilty tasks still run: each crash that is counted here has its lines in the journal when it is read below
   const dead = await deadOf(scene.spool)
   const crashesOf = new Map(left.map(({ n, path }) => [n, recordOf(scene.spool, path)?.crashes ?? 0]))
   const journal = scene.evidence.journal.read()
@@ -94,11 +94,11 @@ interface Case {
   readonly reason: string | undefined
   readonly crashes: number
   readonly charges: number
-  /** How often its process was killed while it had the file, by us or by a guilty task running alongside. */
+  /** How often the task's process was killed while it had the file, by us or by a guilty task running alongside. */
   readonly cuts: number
   readonly maxCrashes: number
   readonly suicides: number
-  /** What they end is no crash. */
+  /** How often SIGQUIT ended the daemon: what it ends is no crash. */
   readonly quits: number
 }
 
@@ -163,7 +163,7 @@ function historyOf(journal: readonly string[]): History {
   return { runs, doubles, crashed, suicides, intrusions }
 }
 
-/** Everything known about a task: its journal lines, the fate of the processes that ran it, its record, its log lines. */
+/** Returns all that is known about a task: its journal lines, the fate of the processes that ran it, its record and log lines. */
 function storyOf(scene: Scene, journal: readonly string[], n: string): string {
   const numbered = journal.map((line, at) => [at, line, line.split(' ')] as const)
   const own = numbered.filter(([, line]) => ` ${line} `.includes(` ${n} `))

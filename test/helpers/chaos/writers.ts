@@ -24,7 +24,7 @@ interface WritersSetup {
   readonly pauseMs: number
   readonly hasOnce: boolean
   readonly hasMule: boolean
-  /** Tasks are claimed with record locks, which other programs take, too. */
+  /** True if tasks are claimed with record locks, which other programs take, too. */
   readonly hasRecordLocks: boolean
   /** The handlers' journal, for `locked N` and `unlocked N`. */
   readonly journal: string
@@ -40,7 +40,7 @@ const SLOW_MS = isLong ? '3000' : '1200'
 const CLI_EVERY_MS = 3000
 const CLI_TASKS = 5
 const MAX_WAITING = 150
-/** Tasks that the writer itself locks first, as another runner would, until so many later ones have run. */
+/** The share of tasks that the writer itself locks first, as another runner would, until OVERTAKEN_BY later ones have run. */
 const LOCKED_SHARE = 0.04
 const OVERTAKEN_BY = 3
 const LOCKED_MS = 10_000
@@ -109,7 +109,7 @@ export class Writers {
     }
   }
 
-  /** Slows the writer down on a busy machine, so that kills hit running tasks, and not the start of a backlog. */
+  /** Waits, longer on a busy machine, so that kills hit running tasks, and not the start of a backlog. */
   async #pause(ms: number): Promise<void> {
     await setTimeout(this.#random.between(0, 2 * ms))
     while (!this.#isEnough && readdirSync(this.#setup.spool).length > MAX_WAITING) await setTimeout(20)
@@ -126,7 +126,7 @@ export class Writers {
     }
   }
 
-  /** Holds the lock of a task for a while from before it is there: nobody may run it meanwhile. */
+  /** Drops a task whose lock is already held, and holds the lock for a while: nobody may run the task meanwhile. */
   async #dropLocked(vars: Readonly<Record<string, string>>): Promise<void> {
     const { spool, journal } = this.#setup
     const draft = join(dirname(spool), `.locked-${vars.n}`)
@@ -143,7 +143,7 @@ export class Writers {
     this.#locks.add(held)
   }
 
-  /** Waits until later tasks have run, so that the daemon has met this one, too; not long after the last task. */
+  /** Waits until later tasks have run, so that the daemon has met this one, too; for a short time if no more come. */
   async #overtaken(n: string): Promise<void> {
     const journal = new Tail(this.#setup.journal)
     const number = Number.parseInt(n.slice(1), 10)

@@ -1,4 +1,4 @@
-/** Appends a line with the time to the journal that all machines share. */
+/** The beginning of a module: `journal` appends a line with the time to the journal that all machines share. */
 const JOURNAL = (file: string) => `
 import { appendFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -9,7 +9,7 @@ const journal = line =>
 /** How many tasks of the name `few` run at a time, over all machines. */
 export const FEW = 2
 
-/** Says when each run begins and ends, and where; after a number that ends with it, its fencing token. */
+/** Journals when and where each run begins and ends; for `few`, also its fencing token. */
 export const HANDLER = (journal: string) => `${JOURNAL(journal)}
 import { currentTask, Tasks } from 'spoold'
 const run = async (kind, n, ms) => {
@@ -34,11 +34,11 @@ export interface ProducerSettings {
   readonly count: number
   readonly pauseMs: number
   readonly callers: number
-  /** What each task is like: `once` is delivered at most once. */
+  /** The kind and the length of each task: `once` is delivered at most once. */
   readonly tasks: ReadonlyArray<{ readonly kind: string; readonly ms: number }>
 }
 
-/** Stores tasks, and says which ones were acknowledged. */
+/** Stores tasks, and journals which ones were acknowledged. */
 export const PRODUCER = ({ journal, spooler, count, pauseMs, callers, tasks }: ProducerSettings) => `
 ${JOURNAL(journal)}
 import { spool } from './dist/index.js'

@@ -10,8 +10,8 @@ function ip(...args: readonly string[]): string {
 }
 
 /**
- * Machines that are network namespaces, each with one link to a hub, which is another one. Nothing of it is seen outside: the
- * bridge is in the hub.
+ * Machines that are network namespaces. Each has one link to a hub, which is another namespace. Nothing is seen outside, because
+ * the bridge is in the hub.
  */
 export class Network {
   readonly #prefix = `${PREFIX}-${process.pid}`
@@ -49,7 +49,7 @@ export class Network {
     ip('-n', this.#hub, ...args)
   }
 
-  /** The beginning of a command that runs on a machine; undefined: in the hub. */
+  /** Returns the beginning of a command that runs on a machine, or in the hub if `machine` is undefined. */
   on(machine: number | undefined): readonly string[] {
     return ['ip', 'netns', 'exec', machine === undefined ? this.#hub : this.#name(machine)]
   }
@@ -63,7 +63,7 @@ export class Network {
   }
 }
 
-/** Of tests that were killed. */
+/** Removes the namespaces of tests that were killed. */
 function removeLeftovers(): void {
   for (const line of ip('netns', 'list').split('\n')) {
     const [, name, pid] = /^(spoold-test-(\d+)-\w+)/.exec(line) ?? []

@@ -19,7 +19,7 @@ export type Fsync = 'always' | 'everysec'
 const MACHINES = 4
 const PORT = 6379
 const SPOOLER = `redis://${HUB_ADDRESS}:${PORT}/0/app`
-/** Most are delivered at most once, or at least once; the long ones are there when something dies. */
+/** Half of the tasks without a limit are delivered at most once. Long ones are likely to be running when something dies. */
 const TASKS = [
   ...[20, 20, 60, 60, 150, 150, 400, 400, 900, 900].map((ms, i) => ({
     ms,
@@ -30,13 +30,13 @@ const TASKS = [
 const QUEUES = ['bull:app', 'bull:app@few']
 /** Violations that time may still put right. */
 const UNSETTLED = /is lost$/
-/** What is left when a lock expires is due again. */
+/** Where tasks are that have not ended. A task whose lock has expired is due again. */
 const STATES = ['prioritized', 'delayed'] as const
 const LISTS = ['wait', 'active'] as const
 
 const now = () => Math.round(performance.timeOrigin + performance.now())
 
-/** Four machines, each with a daemon, a Redis on a fifth, a producer, and all that may happen to them. */
+/** Four machines with a daemon each, a Redis and a producer in the hub, and all that may happen to them. */
 export class Scene {
   readonly #random: Random
   readonly #fsync: Fsync
@@ -49,7 +49,7 @@ export class Scene {
   readonly #client = new Redis({ path: this.#socket, retryStrategy: () => 50, maxRetriesPerRequest: null })
   readonly counts: Record<string, number> = {}
   #redis: TestProcess | undefined
-  /** The most that there was. */
+  /** The largest patience so far. */
   #patience = 1
 
   constructor(random: Random, fsync: Fsync) {
@@ -66,7 +66,7 @@ export class Scene {
       'spooler-max-crashes': 0,
       'spooler-quiet': true,
     })
-    this.#client.on('error', () => {}) // it is killed on purpose
+    this.#client.on('error', () => {}) // Redis is killed on purpose
     after(() => this.#client.disconnect())
   }
 
@@ -95,7 +95,7 @@ export class Scene {
     await Promise.all(Array.from({ length: MACHINES }, (_, machine) => this.startDaemon(machine)))
   }
 
-  /** Stores tasks until there are `count`. Those that Redis refuses are not counted. */
+  /** Starts a process that stores `count` tasks. Redis may refuse some, which are not in the journal. */
   produce(count: number, perSecond: number): TestProcess {
     const callers = 4
     const settings = { journal: this.#journal, spooler: SPOOLER, count, callers, tasks: TASKS }
@@ -116,7 +116,7 @@ export class Scene {
     this.#troubles.push({ what, pids: pids?.map(String), from, to: now() })
   }
 
-  /** One that runs something, if there is one. */
+  /** Kills a random worker of the machine, if there is one. */
   killWorker(machine: number): void {
     const [, ...workers] = this.#pidsOf(machine)
     const pid = this.#random.pick(workers)
@@ -124,7 +124,7 @@ export class Scene {
     this.#trouble('worker', [pid], now())
     try {
       process.kill(pid, 'SIGKILL')
-    } catch {} // it has just ended by itself
+    } catch {} // the worker has just ended by itself
   }
 
   async killDaemon(machine: number): Promise<void> {
@@ -142,7 +142,7 @@ export class Scene {
     await until('Redis has ended', () => redis?.isRunning !== true)
     await sleep(this.#random.between(0, 1500))
     await this.startRedis()
-    await sleep(1000) // everybody is connected again after that
+    await sleep(1000) // by then, everybody is connected again
     this.#trouble('redis', undefined, from)
   }
 
@@ -162,7 +162,7 @@ export class Scene {
     this.#trouble('stop', pids, from)
   }
 
-  /** Does this to one of the machines, or to Redis. */
+  /** Does `what` to one of the machines, or to Redis. */
   async act(what: Trouble['what']): Promise<void> {
     const machine = Math.floor(this.#random.between(0, MACHINES))
     const ms = this.#random.between(300, 4000)
@@ -182,12 +182,12 @@ export class Scene {
     return counts.reduce((sum, count) => sum + count, 0)
   }
 
-  /** Waits until all tasks have ended, one way or the other. */
+  /** Waits until all tasks have ended, done or dead. @returns the verdict */
   async settle(patienceMs: number): Promise<ReturnType<typeof judge>> {
     const isQuiet = async () => (await this.#left()) === 0
     await until('nothing is left', isQuiet, patienceMs).catch(() => {})
     return await until(
-      'all is settled',
+      'all tasks are settled',
       async () => {
         const verdict = judge(await this.#evidence())
         return verdict.violations.some(each => UNSETTLED.test(each)) ? undefined : verdict

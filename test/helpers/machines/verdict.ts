@@ -3,14 +3,14 @@ import { FEW } from './handlers.js'
 /** What was done to a process, a machine or Redis, in ms since 1970. */
 export interface Trouble {
   /**
-   * `worker`, `daemon` (with its workers) and `redis`: were killed; `cut`: a machine's link was; `stop`: SIGSTOP to a daemon and its
-   * workers.
+   * `worker`, `daemon` (with its workers) and `redis` were killed; `cut`: a machine's link was cut; `stop`: a daemon and its
+   * workers got SIGSTOP.
    */
   readonly what: 'worker' | 'daemon' | 'redis' | 'cut' | 'stop'
-  /** Whose runs it concerns; undefined: everybody's. */
+  /** The processes whose runs the trouble concerns; undefined: those of all processes. */
   readonly pids: readonly string[] | undefined
   readonly from: number
-  /** When it was over; of what was killed and not started again, `from`. */
+  /** When the trouble was over; `from` for a process that was killed. */
   readonly to: number
 }
 
@@ -20,9 +20,9 @@ export interface Evidence {
   readonly troubles: readonly Trouble[]
   /** Why each dead letter is one, by its task's number. */
   readonly dead: ReadonlyMap<string, string>
-  /** Redis syncs each write before its answer. If not, it may forget what it has been told since the last second. */
+  /** True if Redis syncs each write before its answer. If not, Redis may forget what it was told within the last second. */
   readonly isAlways: boolean
-  /** What deadlines are multiplied by, because the machine is busy. */
+  /** The factor of all deadlines, because the machine is busy. */
   readonly patience: number
 }
 
@@ -41,7 +41,7 @@ const SETTLED_MS = 2000
 export const WORKER_RECOVERY_MS = 5000
 export const MACHINE_RECOVERY_MS = 35_000
 
-/** What must not have happened, and a summary of what has. */
+/** Returns what must not have happened but has, and a summary. */
 export function judge(evidence: Evidence): { violations: string[]; summary: string } {
   const { stored, runs } = read(evidence.journal)
   const violations: string[] = []
@@ -115,7 +115,7 @@ function faultOf(
   return undefined
 }
 
-/** More tasks with a limit than that ran at a time, of holders that nothing had happened to. */
+/** Returns the runs of `few` that began while FEW others ran in processes to which nothing had happened. */
 function tooMany(all: readonly Run[], evidence: Evidence): string[] {
   const limited = all.filter(({ kind }) => kind === 'few').sort((a, b) => a.from - b.from)
   const endOf = (run: Run) => {
@@ -128,13 +128,13 @@ function tooMany(all: readonly Run[], evidence: Evidence): string[] {
   })
 }
 
-/** From when on somebody else may have its slot. */
+/** Returns from when on another run may have the slot of this one. */
 function stoppedAt({ pid, from }: Run, { troubles }: Evidence): number {
   const own = troubles.filter(each => (each.pids === undefined || each.pids.includes(pid)) && each.to >= from)
   return Math.min(Infinity, ...own.map(each => each.from))
 }
 
-/** A run whose fencing token is not larger than that of the run of its task before, though Redis forgets nothing. */
+/** Returns the runs whose fencing token is not larger than that of the task's run before, if Redis forgets nothing. */
 function oldTokens({ journal, isAlways }: Evidence): string[] {
   const last = new Map<string, number>()
   return journal.flatMap(line => {
@@ -146,7 +146,7 @@ function oldTokens({ journal, isAlways }: Evidence): string[] {
   })
 }
 
-/** Something happened to the run, or to what was to be stored of it. */
+/** True if something happened to the run, or to what was to be stored of it. */
 function wasTroubled({ pid, from }: Run, to: number, { troubles }: Evidence): boolean {
   return troubles.some(
     each =>
@@ -159,7 +159,7 @@ function mayBeForgotten(at: number, { troubles, isAlways }: Evidence): boolean {
   return troubles.some(({ what, from }) => what === 'redis' && at <= from && at > from - FORGETS_MS)
 }
 
-/** How long the runs that a trouble met took to begin again, unless a second one delayed that. */
+/** Returns how long tasks took to begin again after a trouble met their runs, unless another trouble delayed that. */
 function recoveriesOf(all: ReadonlyArray<readonly Run[]>, { troubles }: Evidence) {
   const found: { run: Run; trouble: Trouble; tookMs: number; limitMs: number }[] = []
   for (const trouble of troubles)
@@ -177,14 +177,14 @@ function recoveriesOf(all: ReadonlyArray<readonly Run[]>, { troubles }: Evidence
   return found
 }
 
-/** A machine that is away has its slots until its locks are over, which may have been just before `until`. */
+/** True if a machine that is away may have kept its slots until just before `until`, when its locks expired. */
 function keepsSlots({ what, from, to }: Trouble, until: number): boolean {
   return what !== 'worker' && from <= until && to >= until - MACHINE_RECOVERY_MS
 }
 
 /**
- * It may have met whoever took the task over. When a link is there again, so are the commands that its machine sent meanwhile: who
- * sent a pull no longer waits for it, and its lock has to expire.
+ * True if a trouble may have met the worker that took the task over. When a link is restored, Redis gets the commands that the
+ * machine sent meanwhile: the sender of a pull no longer waits for the answer, so the lock that it took has to expire.
  */
 function delays({ what, from, to }: Trouble, since: number, until: number): boolean {
   if (what === 'worker') return false

@@ -20,11 +20,11 @@ export const LIMIT = 3
 const TICK_MS = 1000
 const MAX_CRASHES = 3
 const DISK_MB = 48
-/** A paused spool starts nothing from then on. */
+/** How long after a pause a spool may still start tasks. */
 const OBEYED_WITHIN_MS = 1000
 const STOPPED_WITHIN_MS = 60_000
 
-/** How often each kind is among the tasks that are stored. Limited ones run so long that all slots are in use now and then. */
+/** How often each kind is among the stored tasks. Limited tasks run so long that all slots are in use now and then. */
 const KINDS = [
   { kind: 'plain', weight: 50, longestMs: 60 },
   { kind: 'snake', weight: 15, longestMs: 60 },
@@ -102,7 +102,7 @@ export class Soak {
     })
   }
 
-  /** The daemon that lives through all of it. */
+  /** The daemon that is never killed. */
   get steady(): TestProcess {
     return this.#daemon('steady')
   }
@@ -138,11 +138,11 @@ export class Soak {
     if (pid !== undefined) this.#kill(pid)
   }
 
-  /** Its workers end what they run. */
+  /** Kills the daemon, whose workers end what they run. */
   async killDaemon(): Promise<void> {
     const other = this.#daemon('other')
     other.child.kill('SIGKILL')
-    await until('it is gone', () => !other.isRunning)
+    await until('the killed daemon is gone', () => !other.isRunning)
     await this.start('other')
   }
 
@@ -173,14 +173,14 @@ export class Soak {
     this.#pauses.push({ from, to })
   }
 
-  /** Looks at a page of the dashboard, and kicks what waits to be retried. While the dashboard starts, nobody answers. */
+  /** Looks at a page of the dashboard, and kicks the tasks that wait for a retry. A dashboard that starts does not answer. */
   async click(): Promise<void> {
     try {
       this.#browser ??= await this.#logIn()
       const page = this.#random.pick([...PAGES, ...MORE_PAGES]) ?? ''
       const { status, text } = await this.#browser.get(`/spools/node${page}`)
       if (status === 303)
-        this.#browser = undefined // it was started again, and knows nobody
+        this.#browser = undefined // the dashboard was started again, and knows no session
       else if (status === 503)
         this.counts.unanswered = (this.counts.unanswered ?? 0) + 1 // the daemon's deadline is real time
       else if (status !== 200) throw new Error(`${page} of the dashboard: ${status}\n${text}`)
@@ -211,7 +211,7 @@ export class Soak {
     const piece = Buffer.alloc(2 ** 20)
     try {
       for (let i = 0; i <= DISK_MB; i++) appendFileSync(ballast, piece)
-    } catch {} // it is full
+    } catch {} // the disk is full
     await sleep(this.#random.between(300, 1500))
     rmSync(ballast)
   }
@@ -221,7 +221,7 @@ export class Soak {
     await this.#run(...(this.#random.pick([['ls', '--limit', '5'], ['status'], ['shape']]) ?? ['ls']), where)
   }
 
-  /** Lets everything come to its end, and says what must not have happened. */
+  /** Waits until all tasks have ended, and stops the daemons. @returns the verdict */
   async settle(patienceMs: number): Promise<{ violations: string[]; summary: string }> {
     writeFileSync(this.#enough, '')
     const tail = new Tail(this.#journal)
@@ -230,7 +230,7 @@ export class Soak {
       ...{ pauses: this.#pauses, limit: LIMIT, tickMs: TICK_MS, maxCrashes: MAX_CRASHES },
     })
     const isSettled = async () => !judge(await evidence()).violations.some(each => UNSETTLED.test(each))
-    const settled = await until('all has run', isSettled, patienceMs).then(() => '', String)
+    const settled = await until('all tasks have ended', isSettled, patienceMs).then(() => '', String)
     for (const name of this.#daemons.keys()) await this.#stop(name)
     const { violations, summary } = judge(await evidence())
     if (settled !== '') violations.push(settled)
@@ -257,7 +257,10 @@ export class Soak {
     if (code !== 0) throw new Error(`spoold ${args.join(' ')} exited with ${code}: ${stderr}`)
   }
 
-  /** An interpreter ends with its worker, which can no longer settle what ran in it. */
+  /**
+   * Kills a process. The kill is in the journal for its children, too: an interpreter ends with its worker, which can no longer
+   * settle what ran there.
+   */
   #kill(pid: number): void {
     for (const each of [pid, ...childrenOf(pid)]) appendFileSync(this.#journal, `kill - - ${each} ${now()}\n`)
     signal(pid, 'SIGKILL')
@@ -282,10 +285,10 @@ const ACTS = {
 function signal(pid: number, name: NodeJS.Signals): void {
   try {
     process.kill(pid, name)
-  } catch {} // it has gone meanwhile
+  } catch {} // the process has ended meanwhile
 }
 
-/** The kinds of the tasks that were acknowledged, by number. */
+/** Returns the kinds of the tasks that were acknowledged, by number. */
 function acknowledgedIn(journal: readonly string[]): Map<string, string> {
   const acknowledgements = journal.filter(line => line.startsWith('ack ')).map(line => line.split(' '))
   return new Map(acknowledgements.map(([, kind = '', n = '']) => [n, kind]))

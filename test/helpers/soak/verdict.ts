@@ -22,16 +22,16 @@ interface Run {
   readonly kind: string
   readonly n: string
   readonly pid: string
-  /** Its process died meanwhile, or so soon afterwards that the task may not have been settled. */
+  /** True if the process died during the run, or so soon afterwards that the task may not have been settled. */
   isCut: boolean
   endedAt: number | undefined
 }
 
 const SETTLED_MS = 2000
-/** A process may begin so long after the line that says it is killed: the line comes first. */
+/** How long after the line of its kill a process may still begin runs: the line is written first. */
 const KILLED_MS = 1000
 
-/** What must not have happened, and a summary of what has. */
+/** Returns what must not have happened but has, and a summary. */
 export function judge(evidence: Evidence): { violations: string[]; summary: string } {
   const { runs, most, ticks, violations } = read(evidence)
   for (const [n, kind] of evidence.acknowledged) {
@@ -109,7 +109,7 @@ function faultOf(
   maxCrashes: number,
 ): string | undefined {
   const cut = runs.filter(run => run.isCut).length
-  // a full disk may refuse the reason: then the file alone says that it is to be buried
+  // a full disk may refuse the reason: then the state byte alone says that the task is to be buried
   if (kind === 'poison')
     return reason === 'crashes' || reason === 'unknown'
       ? undefined
@@ -117,7 +117,7 @@ function faultOf(
   if (kind === 'once') {
     if (runs.length > 1) return `was to run at most once, and ran ${runs.length} times`
     if (reason !== undefined)
-      // without a run, its process was killed between the mark on disk and the handler
+      // without a run, the process was killed between the mark on disk and the handler
       return reason === 'outcome-unknown' && cut === runs.length ? undefined : `was buried: ${reason}`
   }
   if (runs.some(run => run.endedAt !== undefined))
