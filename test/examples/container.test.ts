@@ -8,7 +8,7 @@ import { BIN, ROOT, spoolDirectory, workspace } from '../helpers/workspace.js'
 
 const EXAMPLE = join(ROOT, 'spool-examples/container')
 
-describe('the example of a container', () => {
+describe('the container example', () => {
   const instructions = readFileSync(join(EXAMPLE, 'Dockerfile'), 'utf8')
     .replaceAll(/^#.*\n/gm, '')
     .replaceAll('\\\n', ' ')
@@ -17,7 +17,7 @@ describe('the example of a container', () => {
   const of = (name: string) =>
     instructions.filter(line => line.startsWith(`${name} `)).map(line => line.slice(name.length).trim())
 
-  it('has a configuration and a handler that run, and a health check that knows', async () => {
+  it('runs its task, and its health check passes while the daemon runs and fails after it has stopped', async () => {
     const home = workspace()
     const spool = spoolDirectory()
     cpSync(EXAMPLE, home, { recursive: true })
@@ -35,7 +35,7 @@ describe('the example of a container', () => {
     assert.notEqual((await spoold(args)).code, 0)
   })
 
-  it('has a Dockerfile of two stages that is not root, and whose commands are no shell’s', () => {
+  it('has a Dockerfile of two stages that runs as uid 1000 and starts its commands without a shell', () => {
     assert.equal(of('FROM').length, 2)
     assert.match(of('FROM')[0] ?? '', / AS package$/)
     assert.deepEqual(of('USER'), ['1000:1000'])
@@ -50,7 +50,7 @@ describe('the example of a container', () => {
     for (const name of copied) assert.ok(existsSync(join(ROOT, name)), name)
   })
 
-  it('keeps the spool on the volume that the image declares', () => {
+  it('keeps the spool on the declared volume, and allows a stop 30 s more than the mercy', () => {
     const ini = readFileSync(join(EXAMPLE, 'app.ini'), 'utf8')
     const compose = readFileSync(join(EXAMPLE, 'compose.yaml'), 'utf8')
     const [volume = ''] = of('VOLUME')

@@ -23,7 +23,7 @@ describe('spool-examples/enqueue/README.md', () => {
   const page = new Page('spool-examples/enqueue/README.md')
 
   for (const writer of WRITERS)
-    it(`has a program in ${writer.language} that stores what it says`, {
+    it(`has a program in ${writer.language} that stores the task it shows`, {
       skip: skipUnless(writer.needs),
     }, () => {
       const block = page.blocks.find(({ language }) => language === writer.folder)
@@ -46,7 +46,7 @@ describe('spool-examples/enqueue/README.md', () => {
       assert.ok(text.endsWith('5hello'), text)
     })
 
-  it('has a file for each language, and names every one', () => {
+  it('links to every file of every language, and no language lacks a test', () => {
     const examples = join(ROOT, 'spool-examples/enqueue')
     const files = readdirSync(examples, { recursive: true, encoding: 'utf8' }).filter(name =>
       /\w\/\w/.test(name),

@@ -65,18 +65,18 @@ const joe: Row = { name: 'joe', dictionary: [[Buffer.from('to'), Buffer.from('jo
 
 for (const sender of SENDERS) {
   for (const uwsgi of UWSGIS)
-    describe(`a sender in ${sender.language}, and ${uwsgi.title}`, {
+    describe(`the sender in ${sender.language} to ${uwsgi.title}`, {
       skip: skipUnless(sender.needs, uwsgi.needs),
     }, () => {
       const rows = storedRows().filter(row => row.body === undefined && !(sender.lacksNul && hasNul(row)))
 
-      it(`has ${rows.length} rows of the table stored over TCP`, async () => {
+      it(`stores ${rows.length} rows of the table over TCP`, async () => {
         const { spool, port } = await startServer(uwsgi, '127.0.0.1:0')
         assert.deepEqual(await send(sender, `127.0.0.1:${port}`, rows), { code: 0, output: '' })
         assertStored(spool, rows)
       })
 
-      it('over a unix socket', { skip: skipUnless(...sender.forPaths) }, async () => {
+      it('stores the same rows over a unix socket', { skip: skipUnless(...sender.forPaths) }, async () => {
         const address = join(workspace(), 'a.sock')
         const { spool } = await startServer(uwsgi, address)
         assert.deepEqual(await send(sender, address, rows), { code: 0, output: '' })
@@ -84,7 +84,7 @@ for (const sender of SENDERS) {
       })
 
       if (sender.hasAbstract)
-        it('over an abstract unix socket', async () => {
+        it('stores a task over an abstract unix socket', async () => {
           const address = `@spoold-test-${process.pid}-${sender.language}`
           const { spool } = await startServer(uwsgi, address)
           assert.deepEqual(await send(sender, address, [joe]), { code: 0, output: '' })
@@ -106,7 +106,7 @@ for (const sender of SENDERS) {
       })
     })
 
-  describe(`a sender in ${sender.language}`, { skip: skipUnless(sender.needs) }, () => {
+  describe(`the sender in ${sender.language}`, { skip: skipUnless(sender.needs) }, () => {
     it('announces a body by CONTENT_LENGTH and sends it behind the packet', async () => {
       const body = Buffer.from([...Array(256).keys()])
       const announced = Buffer.concat([Buffer.from('\x0e\0CONTENT_LENGTH\x03\x00256', 'latin1'), body])
@@ -118,7 +118,7 @@ for (const sender of SENDERS) {
       assert.equal(server.received().toString('hex'), expected.toString('hex'))
     })
 
-    it('hears a refusal that comes before the end of its body', async () => {
+    it('reports a refusal that arrives before it has sent the whole body', async () => {
       const server = await startPeer(socket => {
         socket.pause()
         socket.write(Buffer.from('ff000000', 'hex'), () => socket.destroy()) // with unread bytes: a reset
@@ -129,21 +129,21 @@ for (const sender of SENDERS) {
       assert.ok(output.includes(`${server.address} did not store the task`), output)
     })
 
-    it('gives up when there is no answer', async () => {
+    it('gives up when the server does not answer', async () => {
       const server = await startPeer(() => {})
       const { code, output } = await send(sender, server.address, [joe], { seconds: 1 })
       assert.notEqual(code, 0)
       assert.ok(output.includes(`${server.address} did not answer`), output)
     })
 
-    it('knows who does not speak the protocol', async () => {
+    it('reports a server that does not speak the uwsgi protocol', async () => {
       const server = await startPeer(socket => socket.end('HTTP/1.1 400 Bad Request\r\n\r\n'))
       const { code, output } = await send(sender, server.address, [joe])
       assert.notEqual(code, 0)
       assert.ok(output.includes(`${server.address} does not speak the uwsgi protocol`), output)
     })
 
-    it('says so when nothing listens', async () => {
+    it('reports a refused connection when nothing listens', async () => {
       const server = await startPeer(() => {})
       await server.close()
       const { code, output } = await send(sender, server.address, [joe])
@@ -151,7 +151,7 @@ for (const sender of SENDERS) {
       assert.match(output, /refused/i)
     })
 
-    it('sends nothing that cannot be', async () => {
+    it('sends nothing if the priority is not digits', async () => {
       const server = await startPeer(() => {})
       const { code, output } = await send(sender, server.address, [{ ...joe, priority: '../x' }])
       assert.notEqual(code, 0)
@@ -161,7 +161,7 @@ for (const sender of SENDERS) {
   })
 }
 
-/** A uWSGI that stores what comes to its socket, and runs nothing. */
+/** Starts a uWSGI that stores what comes to its socket, and runs nothing. */
 async function startServer(
   uwsgi: Uwsgi,
   socket: string,
@@ -183,7 +183,7 @@ async function startServer(
   return { spool, port: Number(/bound to TCP address 127\.0\.0\.1:(\d+)/.exec(peer.output)?.[1]) }
 }
 
-/** The rows, in the order of uWSGI's counter, which is the fourth part from the end of a name. */
+/** Asserts that the rows are stored, in the order of uWSGI's counter, which is the fourth part from the end of a name. */
 function assertStored(spool: string, rows: ReturnType<typeof storedRows>): void {
   const counter = (name: string) => Number(basename(name).split('_').at(-4))
   const names = leftIn(spool).sort((a, b) => counter(a) - counter(b))
@@ -202,7 +202,7 @@ interface Peer {
   readonly close: () => Promise<void>
 }
 
-/** A server of the test that keeps what it hears. */
+/** Starts a server of the test that keeps what it receives. */
 async function startPeer(answer: (socket: Socket, received: Buffer) => void): Promise<Peer> {
   let received = Buffer.alloc(0)
   const sockets = new Set<Socket>()

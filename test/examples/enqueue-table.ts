@@ -15,7 +15,7 @@ interface RowFile {
   readonly body?: Notation
 }
 
-/** What a writer is asked for. */
+/** What a writer is asked to store. */
 export interface Row {
   readonly name: string
   readonly dictionary: ReadonlyArray<readonly [key: Buffer, value: Buffer]>
@@ -75,7 +75,7 @@ interface GoldenFile {
   readonly asked: Readonly<Record<string, string>>
 }
 
-/** What uWSGI itself wrote of random dictionaries, where `at` and `priority` come last, as the writers have them. */
+/** Returns what uWSGI itself wrote of random dictionaries that have `at` and `priority` last, as the writers do. */
 export function goldenRows(): StoredRow[] {
   const directory = workspace()
   execFileSync('tar', ['-xf', join(FIXTURES, 'golden/spool.tar'), '-C', directory])
@@ -107,7 +107,7 @@ export function goldenRows(): StoredRow[] {
 
 export const hasNul = ({ dictionary }: Row) => dictionary.flat().some(bytes => bytes.includes(0))
 
-/** The dictionary that a handler is called with, and its body, in a line. The handlers of the test write the same. */
+/** Returns the dictionary that a handler gets, and its body, in one line. The handlers of the test write the same. */
 export function receivedLine({ dictionary, at, priority, body = Buffer.alloc(0) }: Row): string {
   const pairs = dictionary.map(([key, value]) => `${key.toString('hex')}=${value.toString('hex')}`)
   const magic = Object.entries({ at, priority }).flatMap(([key, value]) =>

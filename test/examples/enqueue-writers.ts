@@ -14,9 +14,9 @@ export interface Writer {
   readonly needs: Requirement
   /** The program of fixtures/enqueue/drivers that calls it for each line it reads. */
   readonly driver: string
-  /** It cannot be given a NUL byte in a key or a value. */
+  /** True if it cannot be given a NUL byte in a key or a value. */
   readonly lacksNul?: boolean
-  /** It takes `at` as text, not as a number. */
+  /** True if it takes `at` as text, not as a number. */
   readonly takesText?: boolean
   /** What compiles `main` beside the example. */
   readonly compile?: (main: string) => ReadonlyArray<readonly [string, ...string[]]>
@@ -99,7 +99,7 @@ export const WRITERS: readonly Writer[] = [
 
 const hasGo = () => spawnSync('go', ['version']).status === 0
 
-/** GCC's Go is half as large as Go's own. */
+/** GCC's Go, for machines without Go's own, which is twice as large. */
 const gccGo = (main: string): ReadonlyArray<readonly [string, ...string[]]> => [
   [
     'gccgo',
@@ -145,7 +145,7 @@ export interface Written {
   readonly stderr: string
 }
 
-/** Has the rows written into a spool, in one process: a line with spooler, at, priority, body, keys and values for each. */
+/** Has one process write the rows into a spool: a line for each, with spooler, at, priority, body, keys and values. */
 export function write(
   directory: string,
   command: readonly string[],
@@ -163,7 +163,7 @@ function lineOf({ dictionary, at, priority, body }: Row, spool: string): string 
   return hexFields([spool, at, priority, body, ...dictionary.flat()])
 }
 
-/** What the drivers read: fields between spaces, `=` and hex, or `-` for what is not given. */
+/** Returns a line for the drivers: fields between spaces, each `=` and hex, or `-` if it is not given. */
 export function hexFields(fields: ReadonlyArray<string | Buffer | undefined>): string {
   return fields
     .map(field => (field === undefined ? '-' : `=${Buffer.from(field).toString('hex').toUpperCase()}`))

@@ -40,7 +40,7 @@ interface Work extends Written {
 const commands = new Map<Writer, readonly string[]>()
 const works = new Map<Writer, Work>()
 
-/** Each writer is compiled once, by whichever test asks first, */
+/** Returns the command of a writer, which is compiled once, by the first test that asks. */
 function commandOf(writer: Writer): readonly string[] {
   const made = commands.get(writer)
   if (made !== undefined) return made
@@ -50,7 +50,7 @@ function commandOf(writer: Writer): readonly string[] {
   return command
 }
 
-/** and writes the table once. */
+/** Returns what a writer made of the table, which it writes once, for the first test that asks. */
 function workOf(writer: Writer): Work {
   const done = works.get(writer)
   if (done !== undefined) return done
@@ -85,7 +85,7 @@ for (const writer of WRITERS)
       )
     })
 
-    it('refuses what cannot be, says why, and writes nothing', () => {
+    it('refuses each invalid row with its reason, and writes nothing', () => {
       const rows = refusedRows().filter(({ textual }) => !textual || writer.takesText)
       const spool = spoolDirectory()
       const { code, answers, stderr } = write(directory, commandOf(writer), rows, spool)
@@ -101,7 +101,7 @@ for (const writer of WRITERS)
       assert.deepEqual(readdirSync(dirname(spool), { recursive: true }), ['spool'])
     })
 
-    it('syncs what it wrote, renames, then syncs the directories', { skip: skipUnless('strace') }, () => {
+    it('syncs the file, renames it, then syncs the directories', { skip: skipUnless('strace') }, () => {
       const spool = spoolDirectory()
       const trace = join(directory, 'trace')
       const row = { name: '', dictionary: [], at: '1700000000', priority: '5', body: Buffer.from('x') }
@@ -109,14 +109,14 @@ for (const writer of WRITERS)
       const { code, answers, stderr } = write(directory, traced, [row], spool)
       assert.equal(code, 0, stderr)
       const [path = ''] = answers
-      const hidden = `/.${basename(path)}` // root goes below a descriptor
+      const hidden = `/.${basename(path)}` // root names it below a descriptor
       assert.match(
         stepsOf(readFileSync(trace, 'utf8'), hidden),
         /^create (open )*(time )+(open )*sync rename sync sync$/,
       )
     })
 
-    it('does not make up a spool that is missing', () => {
+    it('fails if the spool is missing, instead of creating it', () => {
       const missing = join(workspace(), 'missing')
       const rows = [{ priority: '1' }, {}].map(row => ({ name: '', dictionary: [], ...row }))
       const { code, answers, stderr } = write(directory, commandOf(writer), rows, missing)
@@ -141,7 +141,7 @@ for (const writer of WRITERS)
 const CALLS =
   'trace=/^(open|openat|creat|utime|utimes|utimensat|futimesat|fsync|fdatasync|rename|renameat|renameat2)$'
 
-/** What happened to a file from its creation on, and every sync. */
+/** Returns what happened to a file from its creation on, and every sync. */
 function stepsOf(trace: string, hidden: string): string {
   const steps = trace.split('\n').flatMap(line => {
     const [, call = '', rest = ''] = /^\d+\s+(\w+)\((.*)/.exec(line) ?? []
@@ -165,9 +165,9 @@ function assertStored(row: StoredRow, path: string, spool: string, began: number
   if (!bytes.equals(row.bytes)) assert.equal(bytes.toString('hex'), row.bytes.toString('hex'), row.name)
 }
 
-describe('the table', () => {
+describe('the table of stored tasks', () => {
   for (const uwsgi of UWSGIS)
-    it(`is what ${uwsgi.title} writes when it is asked the same`, {
+    it(`has the files that ${uwsgi.title} writes for the same dictionaries`, {
       skip: skipUnless(uwsgi.needs),
     }, async () => {
       const spool = spoolDirectory()
@@ -189,7 +189,7 @@ for row in json.load(open(${JSON.stringify(file)})):
     if 'body' in row['magic']: asked[b'body'] = bytes.fromhex(row['magic']['body'])
     journal(uwsgi.spool(asked).decode())`,
       })
-      await until('it has written all', () => {
+      await until('uWSGI has written all rows', () => {
         if (!peer.isRunning || peer.output.includes('Traceback')) throw new Error(peer.output)
         return readJournal(dirname(spool)).length === rows.length
       })
@@ -205,9 +205,9 @@ for row in json.load(open(${JSON.stringify(file)})):
     })
 })
 
-describe('what all of them wrote', () => {
+describe('the tasks that all writers have stored', () => {
   for (const uwsgi of UWSGIS)
-    it(`is run by ${uwsgi.title}, with the same dictionaries`, {
+    it(`run under ${uwsgi.title} with the dictionaries that were asked for`, {
       skip: skipUnless(uwsgi.needs),
     }, async () => {
       const { spool, written } = copyOfEverything()
@@ -228,7 +228,7 @@ uwsgi.spooler = spooler`,
       await assertAllRun(spool, written)
     })
 
-  it('is run by spoold, with the same dictionaries', async () => {
+  it('run under spoold with the dictionaries that were asked for', async () => {
     const { spool, written } = copyOfEverything()
     await startDaemon({
       spool,
@@ -252,12 +252,12 @@ function copyOfEverything(): { readonly spool: string; readonly written: readonl
   return { spool, written: works.flatMap(({ rows }) => rows) }
 }
 
-/** Every task that is due ran once, with what was asked; the others are still there. */
+/** Asserts that each due task has run once, with the dictionary asked for, and that the others are still there. */
 async function assertAllRun(spool: string, written: readonly Row[]): Promise<void> {
   const due = written.filter(isDue)
   const journal = () => readJournal(dirname(spool))
   await until(
-    'all have run',
+    'all due tasks have run',
     () => journal().length >= due.length && leftIn(spool).length <= written.length - due.length,
     60_000,
   )

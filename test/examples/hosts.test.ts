@@ -9,7 +9,7 @@ import { PYTHON } from '../helpers/python.js'
 import { skipUnless } from '../helpers/requires.js'
 import { ROOT, workspace } from '../helpers/workspace.js'
 
-/** What the README has one enqueue, and what one sees then. */
+/** The task that a README tells its reader to enqueue, and the lines that it prints. */
 const EXAMPLES = {
   python: {
     words: ['ud_spool_func=begin', 'ud_spool_ret=-2'],
@@ -18,7 +18,7 @@ const EXAMPLES = {
   exec: { words: ['to=world', 'body=letter'], seen: ['hello world, your letter has 6 bytes'] },
 } as const
 
-describe('the example of handlers in', () => {
+describe('the handler example prints what its README shows in', () => {
   for (const [name, { words, seen }] of Object.entries(EXAMPLES))
     it(name, { skip: name === 'python' && (skipUnless('python3') || skipDecorators()) }, async () => {
       const directory = join(workspace(), name)

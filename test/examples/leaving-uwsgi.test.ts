@@ -16,10 +16,10 @@ import { PYTHON_LIBRARY, programs } from '../hosts/named-host.js'
 
 const TASKS = 200
 const AT_ONCE = 16
-/** Seconds; of the day, at which Django's cron fires. */
+/** The seconds of a day, and the second of a day at which Django's cron fires. */
 const [DAY, CLEANED] = [86_400, 3 * 3600]
 
-/** Over a unix socket. @returns the status of the answer */
+/** Posts over a unix socket. @returns the status of the answer */
 function post(socketPath: string, path: string, body = ''): Promise<number | undefined> {
   const headers = { 'Content-Type': 'application/x-www-form-urlencoded', Connection: 'close' }
   return new Promise((resolve, reject) => {
@@ -77,7 +77,7 @@ describe('the example of leaving uWSGI', { skip: skipUnless('venv:contrib', 'ven
       await uwsgi.exited
     })
 
-  it('after: eight workers of gunicorn with preload_app store while the daemon is reloaded, and each task runs once', async () => {
+  it('after: eight gunicorn workers with preload_app enqueue while the daemon reloads, and each task runs once', async () => {
     const socket = join(flask, 'gunicorn.sock')
     const daemon = daemonOf(flask)
     const words = ['--workers', '8', '--preload', '--bind', `unix:${socket}`, '--no-control-socket', 'wsgi']
@@ -93,7 +93,7 @@ describe('the example of leaving uWSGI', { skip: skipUnless('venv:contrib', 'ven
     }
     await Promise.all(Array.from({ length: AT_ONCE }, store))
     const receipts = () => [...daemon.output.matchAll(/a receipt for (\d+)/g)].map(([, name]) => Number(name))
-    await until('all have run', () => receipts().length >= TASKS)
+    await until('all tasks have run', () => receipts().length >= TASKS)
     await daemon.waitFor('reloaded')
     const raised = ['-m', 'spoold.uwsgi', '-c', 'import uwsgi; uwsgi.signal(0)']
     execFileSync(join(venv, 'bin/python'), raised, { cwd: flask, env: { ...process.env, ...env } })
@@ -109,7 +109,7 @@ describe('the example of leaving uWSGI', { skip: skipUnless('venv:contrib', 'ven
     await stop(daemon)
   })
 
-  it('the tests of the manual store with a request, and drain', () => {
+  it("the manual's tests enqueue by a request, run the task by --drain, and leave the site's spool alone", () => {
     const manual = readFileSync(join(ROOT, 'docs/leaving-uwsgi.md'), 'utf8')
     const files = [...manual.matchAll(/^```python file=(\S+)\n(.*?)^```$/gms)]
     assert.deepEqual(

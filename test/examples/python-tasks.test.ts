@@ -28,7 +28,7 @@ describe('the example of named tasks in Python', { skip: skipUnless('python3') }
     const { code, stdout, stderr } = await spoold(['--drain', join(directory, 'app.ini')], {
       env: pythonEnv(),
     })
-    assert.equal(code, 3, stderr) // one of them is dead
+    assert.equal(code, 3, stderr) // one task is a dead letter
     assert.match(stdout + stderr, /a mail to jane@example.com about your order/)
     assert.match(stdout + stderr, /send-mail has failed for good: not an address: jane/)
     assert.deepEqual(leftIn(spool), [])

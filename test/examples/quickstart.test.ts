@@ -9,8 +9,8 @@ import { ROOT } from '../helpers/workspace.js'
 const START = join(ROOT, 'spool-examples/quickstart/start.mjs')
 
 describe('the quickstart', () => {
-  it('runs under npm start, and Ctrl-C ends it with 0', async () => {
-    // a process group of its own: a terminal's Ctrl-C goes to everybody in it
+  it('runs under npm start, and exits with 0 at Ctrl-C', async () => {
+    // a process group of its own, because a terminal's Ctrl-C goes to every process of the group
     const npm = new TestProcess('setsid', ['npm', 'start'], { cwd: ROOT })
     await npm.waitFor('hello world', 60_000)
     const everybody = descendantsOf(npm.pid)
@@ -20,12 +20,12 @@ describe('the quickstart', () => {
     await allGone(everybody)
   })
 
-  it('runs all of its tasks, and ends with 0 when only the outer process gets the signal', async () => {
+  it('runs all of its tasks, and exits with 0 when only the outer process gets SIGTERM', async () => {
     const start = new TestProcess(process.execPath, [START], { cwd: ROOT })
     for (const whom of ['world', 'patience', 'later']) await start.waitFor(`hello ${whom}`, 60_000)
     const tasks = [...start.output.matchAll(/^\/.*uwsgi_spoolfile_on_.*$/gm)].map(([path]) => path)
     assert.equal(tasks.length, 3)
-    await until('their files are gone', () => tasks.every(path => !existsSync(path)))
+    await until('the files of the tasks are gone', () => tasks.every(path => !existsSync(path)))
     assert.match(start.output, /not today/)
     const everybody = descendantsOf(start.pid)
     start.child.kill('SIGTERM')
@@ -40,5 +40,5 @@ function descendantsOf(pid: number): number[] {
 
 async function allGone(pids: readonly number[]): Promise<void> {
   assert.ok(pids.length >= 2)
-  await until('all of its processes have ended', () => pids.every(pid => !isAlive(pid)))
+  await until('all processes of the quickstart have ended', () => pids.every(pid => !isAlive(pid)))
 }

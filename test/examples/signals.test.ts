@@ -27,7 +27,7 @@ it('the example of signals does what its README says', async () => {
   after(() => rmSync(other, { force: true }))
   for (const name of [other, '../not-in-the-inbox', '..', '.', '']) {
     await spoold(['enqueue', '--spooler', join(EXAMPLE, 'spool'), `name=${name}`, `file=${other}`])
-    await until('it has run', () => leftIn(join(EXAMPLE, 'spool')).length === 0)
+    await until('the task has run', () => leftIn(join(EXAMPLE, 'spool')).length === 0)
   }
   assert.deepEqual([existsSync(other), existsSync(join(EXAMPLE, 'inbox'))], [true, true])
   daemon.child.kill('SIGTERM')

@@ -9,7 +9,7 @@ import { BIN, ROOT } from '../helpers/workspace.js'
 
 const EXAMPLE = join(ROOT, 'spool-examples/spools')
 
-it('the example of spools that differ does what its README says', async () => {
+it('the example of spools with different settings does what its README says', async () => {
   after(() => {
     for (const made of ['mail', 'reports']) rmSync(join(EXAMPLE, made), { recursive: true, force: true })
   })
@@ -25,8 +25,8 @@ it('the example of spools that differ does what its README says', async () => {
   const failing = await enqueue(mail, 'to=nowhere')
   await daemon.waitFor(/^process \d+ sends a mail to joe@example\.com/m)
   await daemon.waitFor(/^process \d+ makes the report for May/m)
-  await until('both are done', () => !existsSync(sent) && !existsSync(made))
-  await until('the third is a dead letter', () => !existsSync(failing))
+  await until('both tasks are done', () => !existsSync(sent) && !existsSync(made))
+  await until('the third task is a dead letter', () => !existsSync(failing))
   const dead = await spoold(['ls', '--state', 'dead', mail])
   assert.match(dead.stdout, /attempts/)
   daemon.child.kill('SIGTERM')

@@ -7,7 +7,7 @@ import { leftIn } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'
 import { ROOT, workspace } from '../helpers/workspace.js'
 
-/** Where a user has it who has installed the package. */
+/** Returns a copy of the example with the package installed beside it, as users have it. */
 function installed(): string {
   const directory = join(workspace(), 'tasks')
   cpSync(join(ROOT, 'spool-examples/tasks'), directory, { recursive: true })
@@ -17,10 +17,10 @@ function installed(): string {
 }
 
 describe('the example of named tasks', () => {
-  it('has tests that pass, and that leave nothing in a spool', async () => {
+  it('has tests that pass and leave the spool empty', async () => {
     const directory = installed()
     const words = ['-u', 'NODE_TEST_CONTEXT', process.execPath, '--test', 'web.test.mjs']
-    const tests = new TestProcess('env', words, { cwd: directory }) // else Node thinks that it is within a test
+    const tests = new TestProcess('env', words, { cwd: directory }) // with the variable Node takes it for a part of this test
     assert.equal(await tests.code(60_000), 0, tests.output)
     assert.match(tests.output, /pass 2/)
     assert.deepEqual(leftIn(join(directory, 'spool')), [])
@@ -38,7 +38,7 @@ describe('the example of named tasks', () => {
     assert.equal((await fetch(`${web.output.trim()}/nowhere`)).status, 404)
     assert.equal(leftIn(join(directory, 'spool')).length, 4)
     const { code, stdout, stderr } = await spoold(['--drain', join(directory, 'app.ini')])
-    assert.equal(code, 3, stderr) // one of them is dead
+    assert.equal(code, 3, stderr) // one task is a dead letter
     assert.match(stdout + stderr, /a mail to joe@example.com about your order/)
     assert.match(stdout + stderr, /\(send-mail\) is buried: not an address: joe/)
     assert.equal(leftIn(join(directory, 'spool')).length, 2, 'the reminders')
@@ -46,7 +46,7 @@ describe('the example of named tasks', () => {
     assert.equal(await web.code(), 0)
   })
 
-  it('runs its tasks itself if it is told to', async () => {
+  it('runs its tasks itself with --embedded', async () => {
     const directory = installed()
     const web = new TestProcess(process.execPath, ['web.mjs', '0', '--embedded'], { cwd: directory })
     await web.waitFor(/http:\S+\n/)

@@ -17,9 +17,9 @@ import { spoolDirectory } from '../helpers/workspace.js'
 
 type Ini = Readonly<Record<string, string | number | boolean | readonly string[]>>
 
-/** A web application with what uWSGI is configured with; JOURNAL in a file is the path of the journal. */
+/** A web application and the ini that uWSGI has for it; JOURNAL in a file is the path of the journal. */
 interface Shape {
-  /** What loads the plugin of a language that is not Python. */
+  /** The plugin of a language that is not Python. */
   readonly plugin?: string
   readonly files: Readonly<Record<string, string>>
   readonly ini: Ini
@@ -34,7 +34,7 @@ def journal(line):
     with open('JOURNAL', 'a') as file: file.write(line + '\\n')
 `
 
-/** The module makes an application, deep inside of which an object sets the handler; it needs a cache. */
+/** A module that makes an application, deep inside which an object sets the handler; the application needs a cache. */
 const FACTORY: Shape = {
   files: {
     'comments/__init__.py': '',
@@ -193,7 +193,7 @@ describe('an application that registers handlers runs its tasks as under uWSGI',
         assert.deepEqual(await linesOf(shape, uwsgi, 'spoold'), shape.lines)
       })
 
-  it('also with a mule in the ini: its work goes to the spooler', {
+  it('also with a mule in the ini, which uwsgi.opt does not show to the code', {
     skip: skipUnless('python3'),
   }, async () => {
     assert.deepEqual(
@@ -203,7 +203,7 @@ describe('an application that registers handlers runs its tasks as under uWSGI',
   })
 })
 
-/** What is put into a project that `startproject` has made. */
+/** What the test adds to a project that `startproject` has made. */
 const DJANGO: Shape = {
   files: {
     'jobs.py': `${JOURNAL}
@@ -236,7 +236,7 @@ function sitePackages(): string {
 const KOLKATA = new Intl.DateTimeFormat('en', { timeZone: 'Asia/Kolkata', hour: 'numeric' })
 const hourInKolkata = (ms: number) => KOLKATA.format(ms)
 
-/** What the log has of the chain: the errors, and the lines of the project. */
+/** The lines of an exception chain in the log: the errors, and the lines of the project. */
 const CHAIN = /(?:KeyError|RuntimeError): .*|The above exception .*|jobs\.py", line \d+, in .*/g
 
 describe('a project of Django’s startproject with TIME_ZONE = Asia/Kolkata, on a machine in UTC', {
@@ -259,13 +259,13 @@ describe('a project of Django’s startproject with TIME_ZONE = Asia/Kolkata, on
         assert.equal(code, 0, stderr)
       }
     await running.waitFor(/RuntimeError: cannot be booked/)
-    await until('all is journaled', () => unique(readJournal(home)).length === DJANGO.lines.length)
+    await until('all lines are journaled', () => unique(readJournal(home)).length === DJANGO.lines.length)
     await stop(running)
     const [chain] = running.output.split(/(?<=RuntimeError: cannot be booked)/)
     return { lines: unique(readJournal(home)), chain: chain?.match(CHAIN) }
   }
 
-  it('has the same times, results and lines under PyPI’s uWSGI', async () => {
+  it('has the same times, results and log lines under spoold as under PyPI’s uWSGI', async () => {
     const [theirs, ours] = [await ran('uwsgi'), await ran('spoold')]
     assert.deepEqual(theirs.lines, DJANGO.lines)
     assert.deepEqual(ours, theirs)
@@ -273,7 +273,7 @@ describe('a project of Django’s startproject with TIME_ZONE = Asia/Kolkata, on
   })
 })
 
-/** Runs it until all tasks are gone. @returns the journal, sorted */
+/** Runs the application until all tasks are gone. @returns the journal, sorted */
 async function linesOf(shape: Shape, uwsgi: Uwsgi, by: 'uwsgi' | 'spoold'): Promise<string[]> {
   const spool = spoolDirectory()
   const home = dirname(spool)
@@ -321,7 +321,7 @@ async function start(
 
 async function stop(running: TestProcess): Promise<void> {
   running.child.kill('SIGINT')
-  // uWSGI may miss it
+  // uWSGI may miss the signal
   await running.code().catch(() => {
     for (const pid of [...running.children(), running.pid]) kill(pid, 'SIGKILL')
   })

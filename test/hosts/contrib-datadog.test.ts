@@ -7,7 +7,7 @@ import { skipUnless } from '../helpers/requires.js'
 import { reported } from './contrib-reported.js'
 import { Snippets } from './python-snippets.js'
 
-/** The tracer itself, which sends to an agent of ours. */
+/** Datadog's own tracer, which sends to an agent of the test. */
 const PRELUDE = `
 import asyncio, http.server, warnings
 warnings.simplefilter('ignore')
@@ -48,7 +48,7 @@ tasks = Tasks(namespace='shop')
 `
 
 const SNIPPETS: Readonly<Record<string, string>> = {
-  'each run is a span, with the fields of its job; that of a failure has the error': `
+  'reports each run as a span with the fields of its job, and a failed run with its error': `
 datadog.register_datadog(); datadog.register_datadog()
 @tasks.task(name='fails', max_retries=1)
 def fails(what): raise ValueError('no')
@@ -76,7 +76,7 @@ with fake(tasks) as kit:
         kit.drain()
         assert tracer.current_span() is outer
 tracer.flush()`,
-  'the trace of what scheduled a task goes on in it, beside other coroutines': `
+  'continues the trace of the scheduling code in each task, even beside other coroutines': `
 datadog.register_datadog(service='jobs')
 place = spool(); tasks.bind(spooler=place)
 @tasks.task(name='co')
@@ -95,7 +95,7 @@ sent()
 found = sorted(span['trace_id'] for span in agent.spans if span['name'] == 'spoold.task')
 assert len(set(found)) == 4 and {each & (1 << 64) - 1 for each in ids} < set(found), (ids, found)
 assert {span['service'] for span in agent.spans if span['name'] == 'spoold.task'} == {'jobs'}`,
-  'only the tasks of a namespace, by a tracer of its own': `
+  'reports only the tasks of the registered namespace, under the service registered for it': `
 other = Tasks()
 datadog.register_datadog(tracer, namespace='shop', service='shop')
 for registry_ in (tasks, other): registry_.add(lambda: 0, 'in-' + registry_.namespace)
@@ -106,7 +106,7 @@ with fake(tasks, other) as kit:
     tasks.schedule('in-shop'); other.schedule('in-spoold'); kit.drain()
     spans = sent()
 assert len(agent.spans) == 2 and spans['in-shop']['service'] == 'shop' and spans['in-spoold']['service'] == 'spoold', agent.spans`,
-  'in a Django project that ddtrace has patched, jobs are reported without registration': `
+  'reports jobs without registration in a Django project that ddtrace has patched': `
 assert not datadog.register_datadog_if_module_patched('flask')
 ddtrace.patch(django=True)
 import django
@@ -124,7 +124,7 @@ describe('Datadog, in the process', { skip: skipUnless('venv:contrib') }, () => 
   for (const [title, code] of Object.entries(SNIPPETS)) python.it(title, code)
 })
 
-/** A span as it is on the way to the agent. */
+/** A span as the agent gets it. */
 interface Span {
   readonly name: string
   readonly service: string
@@ -135,7 +135,7 @@ interface Span {
   readonly metrics: Readonly<Record<string, number>>
 }
 
-/** A list of traces in msgpack, the format of the agent's v0.4. */
+/** Returns the spans of a list of traces in msgpack, the format of the agent's v0.4. */
 function spansIn(body: Buffer): Span[] {
   const decode = 'import sys, json, msgpack; json.dump(msgpack.unpackb(sys.stdin.buffer.read()), sys.stdout)'
   const json = execFileSync(join(virtualenv('contrib'), 'bin/python'), ['-c', decode], { input: body })
@@ -143,8 +143,8 @@ function spansIn(body: Buffer): Span[] {
   return traces.flat()
 }
 
-describe('the example of Datadog', { skip: skipUnless('venv:contrib') }, () => {
-  it('reports its task to the agent, and one that fails', async () => {
+describe('the Datadog example', { skip: skipUnless('venv:contrib') }, () => {
+  it('reports its task and a failing task to the agent', async () => {
     const variables = (place: string) => ({
       DD_TRACE_AGENT_URL: `http://${place}`,
       DD_TRACE_API_VERSION: 'v0.4',

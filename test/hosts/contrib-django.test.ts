@@ -57,18 +57,18 @@ def checked():
 `
 
 const SNIPPETS: Readonly<Record<string, string>> = {
-  'the tasks of all applications are scheduled by name or function': `
+  'schedules the tasks of all applications by name or function': `
 from shop.tasks import sell, tasks as shop
 job = spoold.schedule('polls:close', 1); spoold.schedule(close, 2); spoold.schedule(sell); shop.schedule('shop:sell')
 assert [each['args'] for each in stored(place)] == ['[1]', '[2]'] and job.namespace == 'spoold'
 assert len(stored(settings.SPOOLD_ENQUEUE_TO['mail'])) == 2
 assert set(spoold.names) >= {'polls:close', 'shop:sell', 'spoold:clear-sessions'}`,
-  'a model instance as an argument is refused, and the message says what to pass': `
+  'refuses a model instance as an argument, and the message says what to pass': `
 question = Question.objects.create(text='why')
 raises(InvalidJobSignatureError, 'argument 1 is a Question, pass its pk', lambda: spoold.schedule(close, question))
 raises(InvalidJobSignatureError, 'pk is a Question, pass its pk', lambda: spoold.schedule(close, pk=question))
 assert stored(place) == []`,
-  'what is scheduled on commit is stored with the transaction, and not if that is rolled back': `
+  'stores a task that is scheduled on commit when the transaction commits, and never if it is rolled back': `
 with transaction.atomic():
     job = schedule_on_commit(close, 1)
     with on_commit():
@@ -82,7 +82,7 @@ try:
 except KeyError: pass
 assert len(stored(place)) == 4
 assert schedule_on_commit(close, 5).status is JobStatus.QUEUED and len(stored(place)) == 5`,
-  'a spool that is gone at the commit is an error of the view, which has committed': `
+  'raises in the view if the spool is gone at the commit, though the transaction is committed': `
 gone = spool()
 def view():
     with transaction.atomic():
@@ -90,7 +90,7 @@ def view():
         os.rmdir(gone)
 with override_settings(SPOOLD_ENQUEUE_TO=gone): raises(FileNotFoundError, gone, view)
 assert Question.objects.count() == 1 and not os.path.exists(gone) and stored(place) == []`,
-  'settings are read when they count: a test may override them': `
+  'reads its settings at each use, so that a test may override them': `
 other = spool()
 with override_settings(SPOOLD_ENQUEUE_TO=other, SPOOLD_NAMESPACE='site2'):
     assert spoold.place_of('polls:close') == other and spoold.schedule('polls:close', 1).namespace == 'site2'
@@ -114,7 +114,7 @@ class Test(TestCase):
 result = unittest.TestResult()
 with override_settings(ALLOWED_HOSTS=['testserver']): unittest.defaultTestLoader.loadTestsFromTestCase(Test).run(result)
 assert result.testsRun == 1 and not result.errors + result.failures, result.errors + result.failures`,
-  'a coroutine leaves no connection behind in the thread of sync_to_async, and uses none that is old': `
+  'closes an expired connection in the thread of sync_to_async before and after a coroutine': `
 from asgiref.sync import sync_to_async
 there = lambda function: run.event_loop().run_until_complete(sync_to_async(function)())
 async def count(): return await sync_to_async(Question.objects.count)(), await sync_to_async(lambda: connection.connection)()
@@ -129,7 +129,7 @@ try:
     raises(NameError, '', lambda: perform(fails))
     assert there(lambda: connection.connection) is None
 finally: connections['default'].settings_dict['CONN_MAX_AGE'] = 0`,
-  'a transaction that a task leaves open is rolled back with its connection': `
+  'rolls back a transaction that a task leaves open, before the next task runs': `
 def by_hand(): transaction.set_autocommit(False); Question.objects.create(text='half'); raise ValueError
 def entered(): transaction.atomic().__enter__(); Question.objects.create(text='half')
 def count(): return Question.objects.count(), connection.in_atomic_block, connection.get_autocommit()
@@ -137,7 +137,7 @@ raises(ValueError, '', lambda: perform(by_hand))
 assert perform(count) == (0, False, True), perform(count)
 perform(entered)
 assert perform(count) == (0, False, True)`,
-  'a connection that breaks between two tasks is opened anew; queries do not add up': `
+  'opens a connection anew if it broke between two tasks, and forgets the logged queries of earlier tasks': `
 def kill(): Question.objects.count(); connection.connection.close()
 perform(kill)
 assert perform(lambda: Question.objects.count()) == 0 and connection.connection is None
@@ -146,7 +146,7 @@ with override_settings(DEBUG=True):
     counts = []
     for _ in range(3): perform(lambda: counts.append(queries()))
 assert len(set(counts)) == 1 and counts[0] > 0, counts`,
-  'expired sessions are cleared; an engine that cannot is said, and is no failure': `
+  'clears expired sessions, and logs a session engine that cannot clear instead of failing': `
 from django.contrib.sessions.models import Session
 from django.contrib.sessions.backends.db import SessionStore
 from spoold.contrib.django.tasks import clear_expired_sessions
@@ -199,7 +199,7 @@ for (const [name, need, venv] of VERSIONS)
     for (const [title, code] of Object.entries(SNIPPETS)) python.it(title, code)
   })
 
-/** What the project of the example has besides, here. */
+/** The settings that the test adds to the project of the example. */
 const LOGGED = `
 import os
 ALLOWED_HOSTS = ['testserver']
@@ -264,7 +264,7 @@ from polls.models import Question
     assert.equal(await migrate.code(), 0, migrate.output)
   })
 
-  it('runs the tasks of the project, and its failures go to its logging, but not twice to the daemon’s log', async () => {
+  it('runs the tasks of the project, and logs a failure by the project’s logging and once in the daemon’s log', async () => {
     visit(`
 from spoold.contrib.django import spoold
 assert Client().get('/ask/why').status_code == 202
@@ -286,7 +286,7 @@ spoold.with_options().schedule('polls:fails', 4711)`)
     for (const name of left) rmSync(join(directory, 'spool', name))
   })
 
-  it('a task that is killed in a transaction runs again, after the database has rolled it back', async () => {
+  it('runs a task again that was killed in a transaction, after the database has rolled it back', async () => {
     visit(`
 from spoold.contrib.django import spoold
 assert not Question.objects.filter(text='why').exists()
@@ -299,7 +299,7 @@ spoold.schedule('polls:dies', ${JSON.stringify(join(directory, 'mark'))})`)
     assert.deepEqual(leftIn(join(directory, 'spool')), [])
   })
 
-  it('takes queues, options of the daemon and --drain, hands its exit code through, and says what is wrong', async () => {
+  it('takes --queue, --drain and options of the daemon, and fails if no spool is known for the queue', async () => {
     const drained = manage('spoold', '--queue', 'mail', '--drain', '--', '--spooler-max-tasks', '5')
     assert.equal(await drained.code(), 0, drained.output)
     assert.match(drained.output, /drained: 0 done/)
@@ -312,7 +312,7 @@ spoold.schedule('polls:dies', ${JSON.stringify(join(directory, 'mark'))})`)
     )
   })
 
-  it('a service has the same project in one line of its ini; the manual has the application', async () => {
+  it('has its project run as a service by one line of an ini, and the manual has the files of the project', async () => {
     visit("for path in ('/ask/who', '/thank'): assert Client().get(path).status_code == 202")
     const ran = await spoold(['--drain', join(directory, 'app.ini'), '--python', python], {
       env: pythonEnv(),
@@ -327,7 +327,7 @@ spoold.schedule('polls:dies', ${JSON.stringify(join(directory, 'mark'))})`)
   })
 })
 
-it('a service has the settings that DJANGO_CONFIGURATION names', {
+it('a Django service loads the settings class that DJANGO_CONFIGURATION names', {
   skip: skipUnless('venv:configurations'),
 }, async () => {
   const directory = join(workspace(), 'classes')

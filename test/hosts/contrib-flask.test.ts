@@ -28,7 +28,7 @@ def made(name, **config):
 `
 
 const SNIPPETS: Readonly<Record<string, string>> = {
-  'an application in a module: a view schedules by name, and the task runs in its context': `
+  'runs tasks that a view schedules by name or function in the context of the application': `
 app = made('shop')
 spoold = Spoold(app)
 ran = []
@@ -43,7 +43,7 @@ with fake(flask_tasks(app)) as kit:
     assert not flask.has_app_context()
     kit.drain()
 assert ran == [('shop', 'joe', 'shop'), ('shop', 'jane', 'shop')], ran`,
-  'a factory with blueprints: one schedules over the tasks of all, also of those that come later': `
+  'schedules the tasks of all registries of a factory with blueprints, even if they are added later': `
 spoold, ran = Spoold(), []
 tasks = Tasks()
 blueprint = Blueprint('auth', 'auth')
@@ -65,7 +65,7 @@ with fake(flask_tasks(app)) as kit:
     with app.app_context(): spoold.schedule(own); spoold.schedule(welcome)
     kit.drain()
 assert ran == ['welcome in site', 'own', 'welcome in site'], ran`,
-  'what is missing is said': `
+  'names what is missing: init_app, an application context, the task or its spool': `
 app = made('bare')
 raises(RuntimeError, 'Did you forget to call init_app?', lambda: register_tasks(app, Tasks()))
 raises(RuntimeError, 'with app.app_context():', lambda: Spoold().schedule('x'))
@@ -73,7 +73,7 @@ spoold = Spoold(app)
 spoold.add(print, 'p')
 raises(UnknownTask, 'it has: p', lambda: spoold.schedule('q'))
 raises(DestinationUnknown, 'SPOOLD_ENQUEUE_TO', lambda: spoold.schedule('p'))`,
-  'two applications of one interpreter keep apart, with the tasks that they share': `
+  'keeps two applications of one interpreter apart, even if they share a task': `
 spoold, ran = Spoold(), []
 one, two = made('one', ENQUEUE_TO=spool()), made('two', ENQUEUE_TO=spool(), NAMESPACE='zwei')
 for app in (one, two): spoold.init_app(app)
@@ -85,7 +85,7 @@ for app in (one, two):
 import spoold.run as run
 for name in (b'one:who', b'zwei:who'): run.begin({b'task': name}, 1).perform()
 assert ran == [('one', 'one'), ('two', 'zwei')], ran`,
-  'each run has a context of its own, whose teardown gets what the task raised': `
+  'gives each run a context of its own, whose teardown gets what the task raised': `
 app = made('torn')
 spoold, seen = Spoold(app), []
 @app.teardown_appcontext
@@ -102,7 +102,7 @@ with fake(flask_tasks(app)) as kit:
     runs = kit.drain()
 assert [type(each) for each in seen] == [ValueError, type(None), type(None)], seen
 assert [type(each.error) for each in runs] == [ValueError, type(None), type(None)]`,
-  'initialised twice, it has one context; in the context of its application a task keeps that': `
+  'pushes one context even after two calls of init_app, and none inside a context of the application': `
 pushed = []
 class Counts(Flask):
     def app_context(self): pushed.append(1); return super().app_context()
@@ -118,7 +118,7 @@ with app.app_context(), inline(flask_tasks(app)):
     spoold.schedule(look)
     assert g.seen == 'twice'
 assert len(pushed) == 2, pushed`,
-  'the configuration says where tasks go: a place, places of queues, a dictionary; else the environment': `
+  'takes SPOOLD_ENQUEUE_TO as text, dictionary, broker or relative path, or else from the environment': `
 from unittest import mock
 from pathlib import Path
 a, b = spool(), spool()
@@ -142,7 +142,7 @@ assert spoold.tasks.place_of('x') == os.path.join(app.root_path, 'spool')
 with mock.patch.dict(os.environ, {'SPOOLD_ENQUEUE_TO': b}):
     spoold = Spoold(made('env')); spoold.add(lambda: 0, 'x')
     assert spoold.tasks.place_of('x') == b`,
-  'the command runs the queues of this machine, or those that are named': `
+  'has its command run the queues of this machine or the named ones, and refuse the queue of a daemon': `
 from spoold.contrib.command import arguments
 a, b = spool(), spool()
 places = {'default': a, 'mail': 'host:1', 'slow': b}
@@ -154,7 +154,7 @@ words = arguments(places, 'worker', others=['--x'])
 assert [words[i + 1] for i, word in enumerate(words) if word == '--spooler-queue'] == ['mail=host:1', 'slow=' + b] and words[-1] == '--x'
 raises(DestinationUnknown, 'goes to a daemon, host:1, which runs its tasks itself', lambda: spools('mail'))
 raises(DestinationUnknown, 'goes to a daemon', lambda: spools(told='@abstract'))`,
-  'subclasses hear of the start and the end of a run, in its context': `
+  'calls job_started and job_finished of a subclass in the context of the run': `
 heard = []
 class Loud(Spoold):
     def job_started(self, job): heard.append(('start', job.task_name, current_app.name))
@@ -166,7 +166,7 @@ def t(): heard.append('run'); raise ValueError
 with fake(flask_tasks(app)) as kit:
     spoold.schedule(t); kit.drain()
 assert heard == [('start', 't', 'loud'), 'run', ('end', 't', 'loud')], heard`,
-  'receivers of signals are in a context of the application, and subclasses hear of a failure once': `
+  'calls receivers of signals in a context of the application, and job_failed of a subclass once': `
 from spoold import signals
 heard = []
 class Loud(Spoold):
@@ -195,7 +195,7 @@ assert [repr(each.error) for each in runs] == ['ValueError(None)'] * 2, runs
 assert heard == [('job_started', 'told', 'RUNNING'), ('job_schedule_retry', 'told', 'WAITING'), ('job_finished', 'told', 'WAITING'),
     ('job_started', 'told', 'RUNNING'), ('failed', 'bad', 'ValueError(None)', 'told'), ('job_failed', 'told', 'FAILED'), ('job_finished', 'told', 'FAILED')], heard
 assert not flask.has_app_context()`,
-  'coroutines that run side by side have contexts of their own': `
+  'gives coroutines that run side by side contexts of their own': `
 import spoold.run as run
 spoold, seen, apps = Spoold(), {}, [made('left'), made('right')]
 for app in apps: spoold.init_app(app)
@@ -261,7 +261,7 @@ describe('flask spoold', { skip: skipUnless('venv:contrib') }, () => {
     PATH: `${bin}:${process.env.PATH}`,
     SPOOL: spool,
     JOURNAL: journal,
-    // none of them is an option of the daemon
+    // the daemon takes none of these for an option
     SPOOLD_ENQUEUE_TO: join(directory, 'elsewhere'),
     SPOOLD_NAMESPACE: 'elsewhere',
     SPOOLD_ACTUAL_EMAIL_BACKEND: 'elsewhere',
@@ -278,10 +278,10 @@ for path in sys.argv[1:]: assert client.get('/' + path).status_code == 200`
     execFileSync(python, ['-c', code, ...paths], { cwd: directory, env: { ...process.env, ...env() } })
   }
 
-  it('runs the tasks of the application that Flask finds, again when code changes, until a signal; with nothing to warn of', async () => {
+  it('runs the tasks of the application that Flask finds, reloads changed code, and ends at SIGTERM without a warning', async () => {
     visit('one', 'again')
     const daemon = flask('--app', 'factory:create_app("factory")', '--debug', 'spoold', '--processes', '2')
-    await until('the tasks', () => lines().length === 3)
+    await until('the three tasks have run', () => lines().length === 3)
     assert.deepEqual(lines().sort(), [
       'first again in factory',
       'first one in factory',
@@ -292,14 +292,14 @@ for path in sys.argv[1:]: assert client.get('/' + path).status_code == 200`
     writeFileSync(join(directory, 'words.py'), "WORD = 'second word'\n")
     await daemon.waitFor(/reloaded/)
     visit('two')
-    await until('new code', () => lines().includes('second word two in factory'))
+    await until('the new code has run', () => lines().includes('second word two in factory'))
     daemon.child.kill('SIGTERM')
     assert.equal(await daemon.code(), 0, daemon.output)
     assert.doesNotMatch(daemon.output, /warning|elsewhere/)
     assert.deepEqual(leftIn(spool), [])
   })
 
-  it('hands the exit code through; a service has the same application in one line of its ini', async () => {
+  it('exits with the code of the daemon, and a service runs the same application by one line of its ini', async () => {
     visit('fail')
     const drained = flask('--app', 'factory', 'spoold', '--drain')
     assert.equal(await drained.code(), 3, drained.output)
@@ -316,7 +316,7 @@ for path in sys.argv[1:]: assert client.get('/' + path).status_code == 200`
     assert.match(lines().at(-1) ?? '', / three in factory$/)
   })
 
-  it('runs as a command of a program of its own, whose function the workers find; or says that they cannot', async () => {
+  it('runs as a command of a FlaskGroup program, or says that the workers find no name for its factory', async () => {
     const group = (create: string) => `import factory
 from flask.cli import FlaskGroup
 def create_app(): return factory.create_app('own')
@@ -352,7 +352,7 @@ if __name__ == '__main__': FlaskGroup(create_app=${create})()
     )
   })
 
-  it('says what is wrong before it starts', async () => {
+  it('refuses an unknown queue, and a missing program spoold, before it starts', async () => {
     const wrong = flask('--app', 'factory', 'spoold', '--queue', 'mail')
     assert.equal(await wrong.code(), 1)
     assert.match(wrong.output, /^Error: no spool is known for the queue mail \(known: default\)/m)
@@ -416,14 +416,14 @@ assert len(os.listdir(spool)) == 1, os.listdir(spool)
 `
 
 describe('a view that schedules', { skip: skipUnless('venv:contrib', 'root', 'mount') }, () => {
-  it('raises what is wrong with a spool that is gone, read-only or full, and nothing is half stored', () => {
+  it('raises an error if the spool is gone, read-only or full, and nothing is half stored', () => {
     const python = join(virtualenv('contrib'), 'bin/python')
     execFileSync(python, ['-c', FULL, smallDisk('size=256k')], { env: { ...process.env, ...pythonEnv() } })
   })
 })
 
-describe('the example of Flask', { skip: skipUnless('venv:contrib') }, () => {
-  it('schedules a task for each order, and the daemon runs them', async () => {
+describe('the Flask example', { skip: skipUnless('venv:contrib') }, () => {
+  it('schedules a task for an order, and the daemon runs it', async () => {
     const directory = join(workspace(), 'flask')
     cpSync(join(ROOT, 'spool-examples/flask'), directory, { recursive: true })
     const manual = readFileSync(join(ROOT, 'docs/flask-and-django.md'), 'utf8')

@@ -120,7 +120,7 @@ else:
 `
 
 const SNIPPETS: Readonly<Record<string, string>> = {
-  'a task that names something else than a class of mail is a dead letter, and nothing is called': `
+  'aborts a task that names anything but a loaded class of mail, and calls nothing': `
 import json
 from spoold.contrib.django.mail import unpack
 called = []
@@ -135,7 +135,7 @@ for path in ('called:it', 'os:path.join', 'django.core.mail.message:mimetypes.os
 assert called == []
 raises(AbortException, 'this:x: its module is not loaded in the daemon', lambda: unpack(naming('this:x', 'message')))
 assert 'this' not in sys.modules`,
-  'what is received equals what the actual backend sends, for 30 kinds of message': `
+  'delivers what the actual backend sends, for 30 kinds of message': `
 import django
 ${KINDS}
 assert len(kinds) >= 30, len(kinds)
@@ -149,7 +149,7 @@ for name, kind in kinds.items():
     (a_from, a_to, a), (b_from, b_to, b) = keeps.got
     assert (a_from, a_to) == (b_from, b_to), (name, a_to, b_to)
     assert comparable(a) == comparable(b), '%s: %r\\n%r' % (name, a[:3000], b[:3000])`,
-  'the messages of one call are a batch; nothing is scheduled for nobody; mistakes are raised in the view': `
+  'schedules a task per message with recipients, or raises in the view and stores none if one is wrong': `
 with fake(spoold) as kit:
     assert BackgroundEmailBackend().send_messages([simple(), simple(to=[]), simple()]) == 2
     jobs = kit.scheduled(send_email)
@@ -166,7 +166,7 @@ with fake(spoold) as kit:
     with override_settings(EMAIL_BACKEND='spoold.contrib.django.mail.BackgroundEmailBackend'):
         assert mail.send_mail('s', 'b', None, ['joe@example.com']) == 1
     assert len(kit.scheduled()) == 3`,
-  'one connection for each task, with a deadline; the same id and date at each attempt': `
+  'opens one connection per task, with a timeout, and sends the same id and date at each attempt': `
 keeps.data[:] = ['451 later']
 seen = []
 class Watched(EmailBackend):
@@ -180,7 +180,7 @@ assert [type(each.error).__name__ for each in runs] == ['SMTPDataError', 'NoneTy
 assert runs[0].job.status is JobStatus.WAITING and len(keeps.sessions) == 3 and set(seen) == {60}, seen
 ids = {line for _, _, content in keeps.got for line in content.split(b'\\r\\n') if line.startswith((b'Message-ID', b'Date'))}
 assert len(keeps.got) == 2 and all(line.split(b': ')[1] in first.replace(b'\\\\u003c', b'<') for line in ids if line in keeps.got[1][2]), ids`,
-  'a failure of mail that is told by mail is told once: also where some of those are refused who are told': `
+  'reports a failed mail by mail only once, even if recipients of the report are refused': `
 import django, logging
 from django.utils.log import AdminEmailHandler
 people = ['one@example.com', 'two@example.com']
@@ -198,7 +198,7 @@ with override_settings(EMAIL_BACKEND='spoold.contrib.django.mail.BackgroundEmail
             assert [each.error is None for each in runs] == {2: [False, False], 1: [False, True, False], 0: [False, True]}[len(refused)], runs
     finally:
         logging.getLogger().removeHandler(handler)`,
-  'temporary failures are retried, permanent ones buried with their reason': `
+  'retries after a temporary failure, and buries the task with its reason after a permanent one': `
 for answer, kind, status in (('451 greylisted', 'SMTPDataError', 'WAITING'), ('554 no spam', 'AbortException', 'FAILED')):
     keeps.data[:] = [answer]
     runs, kit = background(simple())
@@ -211,7 +211,7 @@ with override_settings(EMAIL_PORT=1):
     runs, kit = background(simple())
     assert isinstance(runs[0].error, ConnectionRefusedError) and runs[0].job.status is JobStatus.WAITING
 assert keeps.got == []`,
-  'a server that says nothing is given up, before it and in the middle of it, and tried again': `
+  'gives up a server that is silent at the start or in the middle of a mail, and retries': `
 import socket
 def stalls(*says):
     server = socket.create_server(('127.0.0.1', 0))
@@ -228,7 +228,7 @@ for says in ((), (b'220 hello\\r\\n', b'250 hello\\r\\n', b'250 go on\\r\\n')):
         runs, kit = background(simple())
     assert isinstance(runs[0].error, (OSError, smtplib.SMTPServerDisconnected)) and 'timed out' in str(runs[0].error), runs
     assert runs[0].job.status is JobStatus.WAITING and time.monotonic() - began < 30`,
-  'when some recipients are refused, the others get it once, and only those are tried again': `
+  'sends a mail once to the accepted recipients, and retries only those that are refused for now': `
 keeps.rcpt.update({'busy@example.com': ['450 busy', '450 busy'], 'gone@example.com': ['550 gone'] * 2, 'later@example.com': ['451 later']})
 everybody = ['joe@example.com', 'busy@example.com', 'gone@example.com', 'later@example.com', 'jane@example.com']
 with fake(spoold) as kit:
@@ -241,7 +241,7 @@ with fake(spoold) as kit:
     assert kit.waiting() == [] and len(kit.failed()) == 1
 assert [to for _, to, _ in keeps.got] == [['joe@example.com', 'jane@example.com'], ['later@example.com'], ['busy@example.com']], keeps.got
 assert len({content for _, _, content in keeps.got}) == 1 and b'To: joe@example.com, busy@example.com' in keeps.got[2][2].replace(b'\\r\\n', b'')`,
-  'what goes wrong after the acceptance sends nothing twice': `
+  'sends nothing twice if something fails after the server has accepted the mail': `
 quit = smtplib.SMTP.quit
 def broken(self): quit(self); raise smtplib.SMTPResponseException(421, b'too late')
 smtplib.SMTP.quit = broken

@@ -17,7 +17,7 @@ interface Request {
   readonly body: Buffer
 }
 
-/** A server that takes what is reported, until the test has ended. @returns its `host:port`, and what has come */
+/** Starts a server that takes what is reported, until the test has ended. @returns its `host:port`, and the requests */
 export async function receiver(): Promise<{ place: string; requests: Request[] }> {
   const requests: Request[] = []
   const server = createServer(async (request, response) => {
@@ -37,8 +37,8 @@ export async function receiver(): Promise<{ place: string; requests: Request[] }
 }
 
 /**
- * Runs an example in a daemon, beside a server that takes what it reports, and what another program has stored besides: spool
- * files by name. @returns its exit code, the id of its task, and each request: path and body
+ * Runs an example in a daemon that reports to a server of the test. `besides` has spool files by name, which another program
+ * may have stored. @returns the exit code, the output, the id of the example's task, and each request: path and body
  */
 export async function reported(
   name: string,

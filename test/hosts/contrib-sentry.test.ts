@@ -14,7 +14,7 @@ import { receiver, reported } from './contrib-reported.js'
 import { pythonEnv } from './named-host.js'
 import { Snippets } from './python-snippets.js'
 
-/** The SDK itself, with a transport that keeps what it would send. */
+/** Sentry's own SDK, with a transport that keeps what it would send. */
 const TRANSPORT = `
 import sentry_sdk
 from sentry_sdk.transport import Transport
@@ -46,7 +46,7 @@ tasks = Tasks(namespace='shop')
 `
 
 const SNIPPETS: Readonly<Record<string, string>> = {
-  'the death of a process is reported, once another one tells of it; one that is followed by a run only with send_retries': `
+  'reports the death of a process at the last run, and with send_retries also before another run': `
 import spoold.run as run
 tasks.add(lambda what: 0, 'eats', max_retries=2)
 packet = {b'task': b'shop:eats', b'args': b'["all"]'}
@@ -59,7 +59,7 @@ for send_retries, expected in ((False, [3]), (True, [2, 3])):
     value = found[-1]['exception']['values'][-1]
     assert (value['type'], value['value']) == ('WorkerDied', 'its process was killed by SIGKILL') and found[-1]['transaction'] == 'eats', found
     assert list(found[-1]['contexts']['spoold']['task_args']) == ['all'] and transactions(kept) == []`,
-  'the trace of what scheduled a task goes on in it, beside other coroutines, and ends with it': `
+  'continues the trace of the scheduling code in each task, even beside other coroutines': `
 kept = started()
 @tasks.task(name='co')
 async def co(i): await asyncio.sleep(0.001 * i)
@@ -75,7 +75,7 @@ asyncio.run(main())
 traces = {each['transaction']: each['contexts']['trace']['trace_id'] for each in transactions(kept) if each['transaction'] != 'co'}
 assert len(set(traces.values())) == 3 and all('sentry-trace' in job.headers for job in jobs)
 assert sorted(traces.values()) == sorted(each['contexts']['trace']['trace_id'] for each in transactions(kept) if each['transaction'] == 'co')`,
-  'a failure has its traceback from the task on, the breadcrumbs of its run, and the job': `
+  'reports a failure with its traceback from the task on, the breadcrumbs of its run, and the job': `
 kept = started()
 def inner(): raise ValueError('no')
 @tasks.task(name='sell', queue='mail')
@@ -99,7 +99,7 @@ assert {name: str(value) for name, value in event['tags'].items()} == {'spoold.i
 assert event['transaction'] == 'sell'
 assert [(each['transaction'], each['contexts']['trace']['status'], each['contexts']['trace']['op']) for each in transactions(kept)] == [
     ('calm', 'ok', 'queue.task.spoold'), ('sell', 'internal_error', 'queue.task.spoold')], transactions(kept)`,
-  'a report that cannot be sent hides no failure': `
+  'keeps the failure of a task even if its report cannot be sent': `
 kept = started()
 def refuses(sent):
     if isinstance(sent, dict) or sent.get_event() is not None: raise OSError('no Sentry')
@@ -110,7 +110,7 @@ with fake(tasks) as kit:
     tasks.schedule(sell)
     assert [repr(each.error) for each in kit.drain()] == ["AbortException('sold out')"], kit
     assert kit.waiting() == []`,
-  'only the last run is reported, or that of an abort, with its cause; with send_retries each': `
+  'reports the last run, or that of an abort, with its cause, and with send_retries each failed run': `
 @tasks.task(name='flaky', max_retries=2)
 def flaky(): raise KeyError('again')
 @tasks.task(name='aborts', max_retries=2)
@@ -126,7 +126,7 @@ for send_retries, expected in ((False, ['KeyError 3', 'AbortException 1']), (Tru
     assert sorted(seen) == sorted(expected), seen
     abort = next(each for each in errors(kept) if 'Abort' in each['exception']['values'][-1]['type'])
     assert [each['type'] for each in abort['exception']['values']] == ['ZeroDivisionError', 'AbortException']`,
-  'without the integration in the client, and without a client, tasks run as ever': `
+  'lets tasks run as ever if the client lacks the integration': `
 sentry_sdk.init()
 tasks.add(lambda: 7, 'seven'); tasks.add(lambda: 1 / 0, 'wrong')
 with fake(tasks) as kit:
@@ -146,7 +146,7 @@ for (const [name, need, venv] of VERSIONS)
   })
 
 describe('Sentry in a daemon', { skip: skipUnless('venv:contrib') }, () => {
-  it('hidden keys are hidden, in the variables too, and what waits is sent before the interpreter ends', async () => {
+  it('hides the keys of spooler-hide, in variables too, and sends what waits before the interpreter ends', async () => {
     const spool = spoolDirectory()
     const directory = dirname(spool)
     const file = join(directory, 'shop.py')
@@ -190,7 +190,7 @@ def pay(amount, card): raise ValueError('declined')
     assert.doesNotMatch(text, /4711/)
   })
 
-  it('without the integration, and where nobody has set up logging, the SDK hears of a failure as a record', async () => {
+  it('gets a failure as a log record if the integration is missing and nobody has set up logging', async () => {
     const spool = spoolDirectory()
     const file = join(dirname(spool), 'shop.py')
     const journal = join(dirname(spool), 'journal')
@@ -221,8 +221,8 @@ def pay(): raise ValueError('declined')
   })
 })
 
-describe('the example of Sentry', { skip: skipUnless('venv:contrib') }, () => {
-  it('reports its failure, in the trace of what scheduled it, without what is hidden', async () => {
+describe('the Sentry example', { skip: skipUnless('venv:contrib') }, () => {
+  it('reports its failure and its transaction, without the hidden card', async () => {
     const { code, output, requests } = await reported('sentry', 'contrib', place => ({
       SENTRY_DSN: `http://key@${place}/1`,
     }))
@@ -235,7 +235,7 @@ describe('the example of Sentry', { skip: skipUnless('venv:contrib') }, () => {
   })
 })
 
-/** What Sentry gets, as far as it is read here. */
+/** An event that Sentry gets, as far as the test reads it. */
 interface Event {
   readonly type?: string
   readonly transaction: string
@@ -252,7 +252,7 @@ interface Event {
   }
 }
 
-/** In an envelope each event is a line of JSON after that of its kind. */
+/** Returns the events of an envelope, each a line of JSON after the line of its kind. */
 const eventsIn = (envelope: string): Event[] =>
   envelope
     .split('\n')
@@ -268,7 +268,7 @@ sentry_sdk.init(integrations=[SpooldIntegration()], traces_sample_rate=1.0)
 
 /** An example that reports to Sentry, with a view that schedules a task, which fails. */
 interface Site {
-  /** What its files have besides. */
+  /** What the test adds to its files. */
   readonly more: Readonly<Record<string, string>>
   /** The application, for WSGI. */
   readonly application: string
@@ -311,7 +311,7 @@ def fail():
 describe('Sentry in a service', { skip: skipUnless('venv:contrib') }, () => {
   const python = join(virtualenv('contrib'), 'bin/python')
   for (const [name, { more, application }] of Object.entries(SITES))
-    it(`a task of ${name} that fails is reported once, in the trace of its request, and all is sent before the end`, async () => {
+    it(`gets the failure of a ${name} task once, in the trace of its request, and all events before the end`, async () => {
       const { place, requests } = await receiver()
       const directory = join(workspace(), name)
       cpSync(join(ROOT, 'spool-examples', name), directory, { recursive: true })
@@ -337,7 +337,7 @@ list(answer); answer.close()`
 
       const events = () => requests.flatMap(({ body }) => eventsIn(gunzipSync(body).toString()))
       const service = new TestProcess(process.execPath, [BIN, ini], { cwd: '/', env })
-      const failed = await until('it is reported while the daemon runs', () =>
+      const failed = await until('the failure is reported while the daemon runs', () =>
         events().find(each => each.exception !== undefined),
       )
       service.child.kill('SIGTERM')

@@ -68,7 +68,7 @@ describe('the death of a process that ran a task in Python', { skip: skipUnless(
     daemon = await starting
   })
 
-  it('is told to job_schedule_retry by the next interpreter, with how it died, though a receiver fails', async () => {
+  it('reaches job_schedule_retry in the next interpreter, with its cause, even if a receiver fails', async () => {
     await run('run', 'host', 1, 'own')
     assert.deepEqual(toldOf('host'), [
       'shop retry host 1 QUEUED WorkerDied: the Python interpreter that ran it was killed by SIGKILL',
@@ -76,7 +76,7 @@ describe('the death of a process that ran a task in Python', { skip: skipUnless(
     assert.equal(runsOf('host'), 2)
   })
 
-  it('is told by the next worker where the worker died, with what was recorded', async () => {
+  it('reaches job_schedule_retry in the next worker if the worker died, with the recorded cause', async () => {
     await run('run', 'worker', 1, 'worker')
     assert.deepEqual(toldOf('worker'), [
       'shop retry worker 1 QUEUED WorkerDied: its process was killed by SIGKILL',
@@ -88,10 +88,10 @@ describe('the death of a process that ran a task in Python', { skip: skipUnless(
     ['own', 'the Python interpreter that ran it was killed by SIGKILL'],
     ['worker', 'its process was killed by SIGKILL'],
   ] as const)
-    it(`is told to job_failed where it does not run again: at spooler-max-crashes, and at most once: ${whose}`, async () => {
+    it(`reaches job_failed if the task does not run again, at spooler-max-crashes or at most once: ${whose}`, async () => {
       await run('run', `max-${whose}`, 9, whose)
       await run('once', `once-${whose}`, 9, whose)
-      await until('both are told', () => toldOf(`once-${whose}`).length === 1)
+      await until('job_failed has got both tasks', () => toldOf(`once-${whose}`).length === 1)
       assert.deepEqual(toldOf(`max-${whose}`), [
         `shop retry max-${whose} 1 QUEUED WorkerDied: ${how}`,
         `shop failed max-${whose} 1 FAILED WorkerDied: ${how}`,
@@ -100,7 +100,7 @@ describe('the death of a process that ran a task in Python', { skip: skipUnless(
       assert.deepEqual([runsOf(`max-${whose}`), runsOf(`once-${whose}`)], [2, 1])
     })
 
-  it('is told with its arguments though they are in the body', async () => {
+  it('reaches job_schedule_retry with the arguments of the task, even if they are in the body', async () => {
     for (const whose of ['own', 'worker']) {
       const body = Buffer.from(JSON.stringify({ args: [`body-${whose}`, 1, whose] }))
       drop(spool, undefined, Buffer.concat([packet({ task: 'shop:run', args: '@body' }), body]))
@@ -109,31 +109,31 @@ describe('the death of a process that ran a task in Python', { skip: skipUnless(
     }
   })
 
-  it('is none of a run that fails: that is told by the process that ran it', async () => {
+  it('is not what a failing run is taken for, whose own process reports the error', async () => {
     await run('run', 'failing', 1, 'fails')
     assert.deepEqual(toldOf('failing'), ['shop retry failing 1 WAITING ValueError: no'])
   })
 })
 
-describe('what is innocent of the death of its process in Python', { skip: skipUnless('python3') }, () => {
-  it('is told nothing: it shared the process of one that died', async () => {
+describe('signals for a Python task that did not kill its process', { skip: skipUnless('python3') }, () => {
+  it('are not sent if another task killed the process', async () => {
     const spool = spoolDirectory()
     for (let i = 1000; i < 1600; i++)
       drop(spool, `uwsgi_spoolfile_on_${i}`, named('run', [`innocent${i}`, 0, 'own']))
     drop(spool, 'uwsgi_spoolfile_on_1300', named('run', ['guilty', 2, 'worker']))
     const ini = { 'spooler-ordered': true, 'spooler-frequency': 1 }
     const daemon = await startHost('python', { spool, handler: TASKS, ini })
-    await until('all have run', () => leftIn(spool).length === 0)
+    await until('all tasks have run', () => leftIn(spool).length === 0)
     assert.deepEqual(
       daemon.journal().filter(line => line.startsWith('shop ')),
       ['1 QUEUED', '2 WAITING'].map(
         after => `shop retry guilty ${after} WorkerDied: its process was killed by SIGKILL`,
       ),
     )
-    assert.equal(daemon.journal().filter(line => line === 'guilty runs').length, 4) // first in company
+    assert.equal(daemon.journal().filter(line => line === 'guilty runs').length, 4) // the first, beside others, does not count
   })
 
-  it('is told nothing: mercy ended it', async () => {
+  it('are not sent if mercy ended the task', async () => {
     const spool = spoolDirectory()
     drop(spool, undefined, named('sleeps', ['patient']))
     const daemon = await startHost('python', {
@@ -143,13 +143,13 @@ describe('what is innocent of the death of its process in Python', { skip: skipU
       env: { ...process.env, SLEPT: `${spool}.slept` },
     })
     const runs = () => daemon.journal().filter(line => line === 'patient runs').length
-    await until('it runs', () => runs() === 1)
+    await until('the task runs', () => runs() === 1)
     daemon.child.kill('SIGHUP')
-    await until('it has run again', () => runs() === 2 && leftIn(spool).length === 0)
+    await until('the task has run again', () => runs() === 2 && leftIn(spool).length === 0)
     assert.deepEqual(daemon.journal(), ['patient runs', 'patient runs'])
   })
 
-  it('is told nothing: it waited while a coroutine died, which is told', async () => {
+  it('are not sent if the task waited while a coroutine killed the interpreter', async () => {
     const spool = spoolDirectory()
     const daemon = await startHost('python', {
       spool,
@@ -158,7 +158,7 @@ describe('what is innocent of the death of its process in Python', { skip: skipU
     })
     drop(spool, undefined, named('coroutine', ['coroutine', 1, 'own']))
     drop(spool, undefined, named('run', ['other', 0, 'own']))
-    await until('both have run', () => leftIn(spool).length === 0)
+    await until('both tasks have run', () => leftIn(spool).length === 0)
     const [told = '', ...more] = daemon.journal().filter(line => line.startsWith('shop '))
     assert.match(told, /^shop retry coroutine 1 QUEUED WorkerDied: .* was killed by SIGKILL$/)
     assert.deepEqual(more, [])

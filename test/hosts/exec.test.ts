@@ -39,7 +39,7 @@ describe('spooler-exec', () => {
       'B\0DY',
     )
     drop(join(spool, '3'), 'uwsgi_spoolfile_on_a', bytes)
-    await until('it ran', () => leftIn(spool).length === 0)
+    await until('the task has run', () => leftIn(spool).length === 0)
     const out = (suffix: string) => readFileSync(join(dirname(spool), `out.${suffix}`), 'utf8')
     assert.deepEqual(JSON.parse(out('json')), {
       to: 'jöe',
@@ -61,23 +61,23 @@ describe('spooler-exec', () => {
       assert.ok(environment.includes(line), line)
   })
 
-  it('gives the packet as it is in the file, when asked to', async () => {
+  it('gives a program the packet as it is in the file with spooler-exec-input = packet', async () => {
     const spool = spoolDirectory()
     await startExec(spool, ['cat > $1'], { 'spooler-exec-input': 'packet' })
     const bytes = packet({ a: Buffer.from([0, 1, 255]) })
     drop(spool, undefined, bytes)
-    await until('it ran', () => leftIn(spool).length === 0)
+    await until('the task has run', () => leftIn(spool).length === 0)
     const got = readFileSync(join(dirname(spool), 'out'))
-    // the fourth byte is our mark
+    // the fourth byte is the state byte, which has a mark by now
     assert.deepEqual([got.subarray(0, 3), got.subarray(4)], [bytes.subarray(0, 3), bytes.subarray(4)])
   })
 
-  it('runs a program without what no variable can hold: a value of 60,000 bytes that are not UTF-8', async () => {
+  it('gives a program no variable for a value of 60,000 bytes that are not UTF-8', async () => {
     const spool = spoolDirectory()
     await startExec(spool, ['cat > $1.json; env | grep ^SPOOL_ > $1.env'])
     const raw = Buffer.alloc(60_000, 0xff)
     drop(spool, undefined, packet({ to: 'joe', raw }))
-    await until('it ran', () => leftIn(spool).length === 0)
+    await until('the task has run', () => leftIn(spool).length === 0)
     const out = (suffix: string) => readFileSync(join(dirname(spool), `out.${suffix}`), 'utf8')
     assert.deepEqual(JSON.parse(out('json')).raw, { base64: raw.toString('base64') })
     assert.match(out('env'), /^SPOOL_to=joe$/m)
@@ -92,7 +92,7 @@ describe('spooler-exec', () => {
     ])
     for (const code of ['0', '1', '75', '64', '78', '100', '999'])
       drop(spool, `uwsgi_spoolfile_on_${code}`, packet({ code }))
-    await until('all have run', () => leftIn(spool).length === 3)
+    await until('all tasks have run', () => leftIn(spool).length === 3)
     assert.deepEqual(
       leftIn(spool),
       ['1', '75', '999'].map(code => `uwsgi_spoolfile_on_${code}`),
@@ -111,7 +111,7 @@ describe('spooler-exec', () => {
     const spool = spoolDirectory()
     const daemon = await startExec(spool, ['echo one; echo two >&2; printf three; sleep 10 &'])
     drop(spool, 'uwsgi_spoolfile_on_a')
-    await until('it ran', () => leftIn(spool).length === 0)
+    await until('the task has run', () => leftIn(spool).length === 0)
     for (const line of ['one', 'two', 'three']) await daemon.waitFor(`uwsgi_spoolfile_on_a: ${line}\n`)
   })
 
@@ -124,7 +124,7 @@ describe('spooler-exec', () => {
     const daemon = await startExec(spool, [script], { 'spooler-concurrency': 12 })
     const names = Array.from({ length: 40 }, (_, i) => `t${i}`)
     for (const name of names) drop(spool, name)
-    await until('all have run', () => leftIn(spool).length === 0)
+    await until('all tasks have run', () => leftIn(spool).length === 0)
     daemon.child.kill('SIGTERM')
     assert.equal(await daemon.code(), 0)
     for (const name of names) {
@@ -140,7 +140,7 @@ describe('spooler-exec', () => {
     }
   })
 
-  it('gives no program the pipe that a process of another one still writes to', async () => {
+  it('gives no program a pipe to which a process of an earlier program still writes', async () => {
     const spool = spoolDirectory()
     const script = `case $SPOOL_task_name in
       first)
@@ -150,9 +150,9 @@ describe('spooler-exec', () => {
     esac`
     const daemon = await startExec(spool, [script])
     drop(spool, 'first')
-    await until('it ran', () => leftIn(spool).length === 0)
+    await until('the task has run', () => leftIn(spool).length === 0)
     for (let i = 0; i < 10; i++) drop(spool, `next${i}`)
-    await until('all have run', () => leftIn(spool).length === 0)
+    await until('all tasks have run', () => leftIn(spool).length === 0)
     for (let i = 0; i < 10; i++) await daemon.waitFor(`next${i}: mine`)
     assert.doesNotMatch(daemon.output, /next\d: escaped/)
   })
@@ -163,23 +163,23 @@ describe('spooler-exec', () => {
       until [ -e $1.escaped ]; do sleep 0.01; done`
     const daemon = await startExec(spool, [script])
     drop(spool, 'uwsgi_spoolfile_on_a')
-    await until('it ran', () => leftIn(spool).length === 0)
+    await until('the task has run', () => leftIn(spool).length === 0)
     await daemon.waitFor(/uwsgi_spoolfile_on_a: 0{1000}\n/)
   })
 
-  it('leaves no descriptor and no file behind for what programs print', async () => {
+  it('leaves no descriptor and no temporary file behind when programs have printed', async () => {
     const spool = spoolDirectory()
     const temporary = join(dirname(spool), 'tmp')
     mkdirSync(temporary)
     const daemon = await startExec(spool, ['echo it > /dev/stderr'], {}, { TMPDIR: temporary })
     const runSome = async () => {
       for (let i = 0; i < 20; i++) drop(spool)
-      await until('all have run', () => leftIn(spool).length === 0)
+      await until('all tasks have run', () => leftIn(spool).length === 0)
       const [worker] = daemon.workers()
       return readdirSync(`/proc/${worker}/fd`).length
     }
     const first = await runSome()
-    await until('there are no more than before', async () => (await runSome()) <= first)
+    await until('there are no more descriptors than before', async () => (await runSome()) <= first)
     assert.deepEqual(readdirSync(temporary), [])
   })
 
@@ -191,11 +191,11 @@ describe('spooler-exec', () => {
     for (const line of ['one', 'two']) await daemon.waitFor(`uwsgi_spoolfile_on_a: ${line}\n`)
   })
 
-  it('takes little memory for what a program prints', async () => {
+  it('keeps each process below 250 MiB when a program prints 20 MB', async () => {
     const spool = spoolDirectory()
     const daemon = await startExec(spool, ['head -c 20000000 /dev/zero | tr "\\0" x | fold -w 1000'])
     drop(spool)
-    await until('it ran', () => leftIn(spool).length === 0, 60_000)
+    await until('the task has run', () => leftIn(spool).length === 0, 60_000)
     assert.match(daemon.output, /: x{1000}$/m)
     for (const pid of [daemon.pid, ...daemon.workers()]) {
       const peak = Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1])
@@ -203,11 +203,11 @@ describe('spooler-exec', () => {
     }
   })
 
-  it('gives a task without a body an empty descriptor 3', async () => {
+  it('gives a program an empty descriptor 3 if the task has no body', async () => {
     const spool = spoolDirectory()
     const daemon = await startExec(spool, ['wc -c <&3 || exit 64'])
     drop(spool, 'uwsgi_spoolfile_on_a')
-    await until('it ran', () => leftIn(spool).length === 0)
+    await until('the task has run', () => leftIn(spool).length === 0)
     await daemon.waitFor('done with task uwsgi_spoolfile_on_a')
     assert.match(daemon.output, /uwsgi_spoolfile_on_a: 0$/m)
   })
@@ -239,7 +239,7 @@ describe('spooler-exec', () => {
     }
   })
 
-  it('ends a program, and what it started, with its worker', async () => {
+  it('ends a program and its children when harakiri ends its worker', async () => {
     const spool = spoolDirectory()
     const daemon = await startExec(spool, ['sleep 3600 & echo $! > $1; wait'], {
       'spooler-harakiri': 1,
@@ -248,6 +248,6 @@ describe('spooler-exec', () => {
     drop(spool)
     await daemon.waitFor('is buried')
     const pid = Number(readFileSync(join(dirname(spool), 'out'), 'utf8'))
-    await until('it is gone', () => !isAlive(pid))
+    await until('the child is gone', () => !isAlive(pid))
   })
 })

@@ -14,7 +14,7 @@ import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 import { hostsOf, startHost } from './host-daemon.js'
 
-/** What a task asks for; without `do` it is done. */
+/** Does what the key `do` of a task asks for; a task without it is done at once. */
 const HANDLER = `
 import signal
 def spooler(env):
@@ -66,11 +66,11 @@ describe('a Python handler that misbehaves', { skip: skipUnless('python3') }, ()
     ['garbage', /was killed, because something else than the host wrote/],
     ['garbage4', /was killed, because something else than the host wrote/],
   ] as const)
-    it(`costs itself a crash and no other task anything: ${what}`, async () => {
+    it(`crashes its own task alone, and each other task runs once: ${what}`, async () => {
       const spool = spoolDirectory()
       const good = fill(spool, what)
       const daemon = await startHost('python', { spool, handler: HANDLER, ini: { 'spooler-ordered': true } })
-      await until('it is buried, and the others have run', () => leftIn(spool).length === 0)
+      await until('the bad task is buried, and the others have run', () => leftIn(spool).length === 0)
       await daemon.waitFor(how)
       await daemon.waitFor(/uwsgi_spoolfile_on_5_bad is buried: it crashed its process 3 times/)
       const runs = daemon.journal().map(line => line.split(' ')[0])
@@ -79,7 +79,7 @@ describe('a Python handler that misbehaves', { skip: skipUnless('python3') }, ()
       await goesOn(daemon, spool)
     })
 
-  it('leaves a drain no exit code of 0: what crashed and waits is counted', async () => {
+  it('makes a drain count the crash and exit with 3, although the task waits for another run', async () => {
     const spool = spoolDirectory()
     drop(spool, 'uwsgi_spoolfile_on_good')
     drop(spool, 'uwsgi_spoolfile_on_bad', packet({ do: '_exit' }))
@@ -92,9 +92,9 @@ describe('a Python handler that misbehaves', { skip: skipUnless('python3') }, ()
 
   for (const [death, code, drained] of [
     ['os._exit(1)', 3, '3 done, 1 buried'],
-    ['os.close(3)', 0, '4 done'], // where it runs alone, what it answered counts
+    ['os.close(3)', 0, '4 done'], // when the task runs alone, its answer counts
   ] as const)
-    it(`ends an interpreter with coroutines beside it: that is told once, and nobody pays for it: ${death}`, async () => {
+    it(`ends an interpreter with other coroutines in it, which is logged once and costs them nothing: ${death}`, async () => {
       const spool = spoolDirectory()
       for (const [i, dies] of [0, 1, 0, 0].entries())
         drop(spool, `uwsgi_spoolfile_on_${i}`, packet({ task: 'co', args: JSON.stringify([dies]) }))
@@ -121,7 +121,7 @@ async def co(dies):
       assert.ok(daemon.output.includes(`\ndrained: ${drained}\n`))
     })
 
-  it('overruns its own deadline among coroutines: that is not over when another one ends', async () => {
+  it('overruns its own deadline among coroutines, even if another coroutine ends before that', async () => {
     const spool = spoolDirectory()
     for (const task of ['long', 'short'])
       drop(spool, `uwsgi_spoolfile_on_${task}`, packet({ task, args: '[]' }))
@@ -148,7 +148,7 @@ async def short():
     assert.match(daemon.output, /on_long is buried: .*it overran the deadline that it had set/)
   })
 
-  it('closes the descriptor of requests: the next one that makes any ends the interpreter, and is done in another one', async () => {
+  it('closes the descriptor of requests: the next task that needs it runs again in another interpreter', async () => {
     const spool = spoolDirectory()
     drop(spool, 'uwsgi_spoolfile_on_1', packet({ do: 'close4' }))
     for (const i of [2, 3]) drop(spool, `uwsgi_spoolfile_on_${i}`, packet({ do: 'ask' }))
@@ -162,11 +162,11 @@ uwsgi.spooler = spooler
 `
     const ini = { 'spooler-ordered': true, 'spooler-frequency': 1 }
     const daemon = await startHost('python', { spool, handler, ini })
-    await until('all are done', () => leftIn(spool).length === 0)
+    await until('all tasks are done', () => leftIn(spool).length === 0)
     assert.deepEqual(daemon.journal(), ['close4', 'ask', 'ask', 'ask'])
   })
 
-  it('removes the module of uWSGI from those that are loaded: the next one is run by the same interpreter', async () => {
+  it('may remove uwsgi from sys.modules, and the same interpreter runs the next task', async () => {
     const spool = spoolDirectory()
     for (const i of [1, 2]) drop(spool, `uwsgi_spoolfile_on_${i}`)
     const handler = `
@@ -183,46 +183,46 @@ uwsgi.spooler = spooler
     assert.doesNotMatch(daemon.output, /interpreter|Traceback/)
   })
 
-  it('fills the pipe of its output and makes it non-blocking: what it answered counts', async () => {
+  it('may fill the pipe of its output and make it non-blocking, and its answer counts', async () => {
     const spool = spoolDirectory()
     fill(spool, 'full')
     const daemon = await startHost('python', { spool, handler: HANDLER, ini: { 'spooler-max-crashes': 1 } })
-    await until('all have run', () => leftIn(spool).length === 0)
+    await until('all tasks have run', () => leftIn(spool).length === 0)
     await daemon.waitFor(/done with task uwsgi_spoolfile_on_5_bad/)
     assert.equal(daemon.journal().length, 11)
   })
 
-  it('closes all of its descriptors: what it answered counts', async () => {
+  it('may close all of its descriptors, and its answer counts', async () => {
     const spool = spoolDirectory()
     fill(spool, 'close')
     const daemon = await startHost('python', { spool, handler: HANDLER, ini: { 'spooler-ordered': true } })
-    await until('all have run', () => leftIn(spool).length === 0)
+    await until('all tasks have run', () => leftIn(spool).length === 0)
     await daemon.waitFor(/the Python interpreter \(pid: \d+\) exited/)
     await daemon.waitFor(/done with task uwsgi_spoolfile_on_5_bad/)
     assert.equal(daemon.journal().filter(line => line.startsWith('uwsgi_spoolfile_on_5_bad')).length, 1)
     await goesOn(daemon, spool)
   })
 
-  it('forks a child that comes back as well, and one that outlives it', async () => {
+  it('may fork a child that returns as well, and a child that outlives the daemon', async () => {
     const spool = spoolDirectory()
     drop(spool, 'uwsgi_spoolfile_on_1', packet({ do: 'fork' }))
     drop(spool, 'uwsgi_spoolfile_on_2', packet({ do: 'outlive' }))
     const daemon = await startHost('python', { spool, handler: HANDLER })
-    await until('both have run', () => leftIn(spool).length === 0)
+    await until('both tasks have run', () => leftIn(spool).length === 0)
     await goesOn(daemon, spool)
     const child = () => Number(/child (\d+)/.exec(daemon.journal().join(' '))?.[1])
     await until('the child has said its pid', () => child() > 0)
     const pid = child()
     const [host] = hostsOf(daemon)
     daemon.child.kill('SIGTERM')
-    await until('it has ended', () => !daemon.isRunning)
-    await until('so has its interpreter', () => !isAlive(host ?? 0))
+    await until('the daemon has ended', () => !daemon.isRunning)
+    await until('the interpreter has ended', () => !isAlive(host ?? 0))
     assert.ok(isAlive(pid))
-    process.kill(pid, 'SIGKILL') // it holds the output of the daemon open
+    process.kill(pid, 'SIGKILL') // the child holds the output of the daemon open
     assert.equal(await daemon.code(), 0)
   })
 
-  it('raises what cannot be shown, or returns what does not tell its class: it has failed, and its interpreter goes on', async () => {
+  it('fails, and does not crash, if its exception or its answer cannot be shown', async () => {
     const spool = spoolDirectory()
     for (const name of ['exception', 'answer']) drop(spool, `uwsgi_spoolfile_on_${name}`)
     const handler = `
@@ -252,7 +252,7 @@ uwsgi.spooler = spooler
   })
 
   for (const more of ['', 'import spoold\nasync def co(): pass\nspoold.Tasks().add(co, "co")\n'])
-    it(`is told to sys.excepthook, and is in the log once${more && ', beside coroutines'}; a hook that fails harms nobody`, async () => {
+    it(`has its exception in sys.excepthook and once in the log${more && ', beside coroutines'}, even if the hook fails`, async () => {
       const spool = spoolDirectory()
       for (const name of ['1', '2']) drop(spool, `uwsgi_spoolfile_on_${name}`)
       const handler = `${more}
@@ -273,7 +273,7 @@ uwsgi.spooler = spooler
       assert.equal(daemon.output.match(/RuntimeError: the hook fails$/gm)?.length, 1, daemon.output)
     })
 
-  it('is in the log, though a task has removed sys.excepthook; it is the one of Python for code that compares the two', async () => {
+  it('finds sys.excepthook equal to sys.__excepthook__, and fails as usual after it is deleted', async () => {
     const spool = spoolDirectory()
     for (const name of ['1', '2']) drop(spool, `uwsgi_spoolfile_on_${name}`)
     const handler = `
@@ -288,7 +288,7 @@ uwsgi.spooler = spooler
     assert.match(daemon.output, /^drained: 0 done, 2 failed$/m)
   })
 
-  it('forks a child that raises an exception: the log has it, and the child the code of a failure', async () => {
+  it('may fork a child that raises, whose exception is in the log and whose exit code is 1', async () => {
     const spool = spoolDirectory()
     drop(spool)
     const handler = `
@@ -305,7 +305,7 @@ uwsgi.spooler = spooler
     assert.match(daemon.output, /^Traceback .*\n(?: .*\n)+ValueError: in a child$/m)
   })
 
-  it('prints to a stream of its own that waits for a full page: it is in the log before the task is done', async () => {
+  it('may print to a buffered stream of its own, which is in the log before the task is done', async () => {
     const spool = spoolDirectory()
     for (const name of ['1', '2']) drop(spool, `uwsgi_spoolfile_on_${name}`)
     const handler = `
@@ -328,7 +328,7 @@ uwsgi.spooler = spooler
       )
   })
 
-  it('puts a stream that can be neither flushed nor compared in the place of its own, or removes that: it has ended as it said', async () => {
+  it('may delete a standard stream or replace it by one that cannot be flushed, and its answer counts', async () => {
     const spool = spoolDirectory()
     for (const name of ['1', '2', '3']) drop(spool, `uwsgi_spoolfile_on_${name}`)
     const handler = `
@@ -352,7 +352,7 @@ uwsgi.spooler = spooler
     assert.match(daemon.output, /^drained: 3 done$/m)
   })
 
-  it('prints a lot, whole lines, and the daemon does not grow', async () => {
+  it('may print 64 MiB or more, which all reaches the log while the master stays below 200 MiB', async () => {
     const spool = spoolDirectory()
     const log = join(dirname(spool), 'log')
     const mib = process.env.SPOOLD_TEST_LONG === '1' ? 1024 : 64
@@ -363,28 +363,28 @@ uwsgi.spooler = spooler
       ini: { logto: log },
       isUnready: true,
     })
-    await until('it has run', () => leftIn(spool).length === 0, 120_000)
-    await until('all of it is in the log', () => statSync(log).size > mib * 1_000_000, 60_000)
+    await until('the task has run', () => leftIn(spool).length === 0, 120_000)
+    await until('all output is in the log', () => statSync(log).size > mib * 1_000_000, 60_000)
     const peak = Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${daemon.pid}/status`, 'utf8'))?.[1])
     assert.ok(peak < 200 * 1024, `the master's peak is ${peak} KiB`)
   })
 
-  it('is killed with its worker also without the descriptors by which it would hear of that', async () => {
+  it('is killed with its worker, even if it has closed the descriptors that would tell of the death', async () => {
     const spool = spoolDirectory()
     drop(spool, 'uwsgi_spoolfile_on_1', packet({ do: 'close and hang' }))
     const daemon = await startHost('python', { spool, handler: HANDLER })
-    await until('it has closed them', () => daemon.journal().includes('closed'))
+    await until('the handler has closed its descriptors', () => daemon.journal().includes('closed'))
     const [host = 0] = hostsOf(daemon)
     process.kill(daemon.workers()[0] ?? 0, 'SIGKILL')
     await until('the interpreter is gone', () => !isAlive(host), 10_000)
   })
 
-  it('is killed with its worker, whoever kills that, and its lock is free', async () => {
+  it('is killed when its worker is killed from outside, and the lock of its task is free', async () => {
     const spool = spoolDirectory()
     drop(spool, 'uwsgi_spoolfile_on_1', packet({ do: 'hang' }))
     const daemon = await startHost('python', { spool, handler: HANDLER, ini: { 'spooler-max-crashes': 2 } })
     for (let run = 1; run <= 2; run++) {
-      await until('it runs', () => daemon.journal().length === run)
+      await until('the task runs', () => daemon.journal().length === run)
       const [host = 0] = hostsOf(daemon)
       process.kill(daemon.workers()[0] ?? 0, 'SIGKILL')
       await until('the interpreter is gone', () => !isAlive(host))
@@ -393,7 +393,7 @@ uwsgi.spooler = spooler
     await goesOn(daemon, spool)
   })
 
-  it('overruns the deadline of all, or its own', async () => {
+  it('is killed, and its task buried, if it overruns spooler-harakiri or its own deadline', async () => {
     const spool = spoolDirectory()
     for (const [i, what] of ['hang', 'deadline'].entries())
       drop(spool, `uwsgi_spoolfile_on_${i}`, packet({ do: what }))
@@ -403,14 +403,14 @@ uwsgi.spooler = spooler
       handler: HANDLER,
       ini: { 'spooler-harakiri': 2, 'spooler-max-crashes': 1, 'spooler-ordered': true },
     })
-    await until('both are buried, the third has run', () => leftIn(spool).length === 0)
+    await until('two tasks are buried, and the third has run', () => leftIn(spool).length === 0)
     await daemon.waitFor(/on_0 is buried.*overran spooler-harakiri/)
     await daemon.waitFor(/on_1 is buried.*overran the deadline that it had set/)
     assert.match(daemon.output, /task uwsgi_spoolfile_on_1 overran the deadline that it had set\n/)
     assert.equal(daemon.output.match(/HARAKIRI/g)?.length, 2)
   })
 
-  it('does not hold up what waits behind it while others are free', async () => {
+  it('does not hold up the tasks behind it while another worker is free', async () => {
     const spool = spoolDirectory()
     const daemon = await startHost('python', {
       spool,
@@ -419,12 +419,12 @@ uwsgi.spooler = spooler
     })
     for (let i = 0; i < 3000; i++)
       drop(spool, `uwsgi_spoolfile_on_${i}`, packet(i === 1500 ? { do: 'hang' } : {}))
-    await until('all others have run', () => leftIn(spool).length === 1, 40_000)
+    await until('all other tasks have run', () => leftIn(spool).length === 1, 40_000)
     assert.deepEqual(leftIn(spool), ['uwsgi_spoolfile_on_1500'])
     assert.equal(daemon.journal().length, 3000)
   })
 
-  it('does not keep a stop waiting with what it has not begun', async () => {
+  it('does not delay a stop by the tasks that it has not begun, which have no mark', async () => {
     const spool = spoolDirectory()
     for (let i = 0; i < 500; i++) drop(spool, `uwsgi_spoolfile_on_${i}`)
     const daemon = await startHost('python', {
@@ -438,17 +438,17 @@ uwsgi.spooler = spooler
 `,
       ini: { 'spooler-ordered': true },
     })
-    await until('some have run', () => daemon.journal().length > 5)
+    await until('some tasks have run', () => daemon.journal().length > 5)
     daemon.child.kill('SIGTERM')
     assert.equal(await daemon.code(), 0)
     assert.equal(leftIn(spool).length, 500 - daemon.journal().length)
-    for (const name of leftIn(spool)) assert.equal(readFileSync(join(spool, name))[3] ?? 0, 0) // as if untouched
+    for (const name of leftIn(spool)) assert.equal(readFileSync(join(spool, name))[3] ?? 0, 0) // no mark
   })
 })
 
 /**
- * The first run of a task with `kill` that has others of its page behind it ends the interpreter, its worker, or that and its master;
- * no worker loads this then until the gate is gone.
+ * The first run of a task with `kill`, if others of its page are behind it, kills the interpreter, its worker, or the worker
+ * and its master. After that no worker loads this code until the gate is gone.
  */
 const KILLER = (spool: string, gate: string) => `
 import signal
@@ -477,11 +477,11 @@ uwsgi.spooler = spooler
 `
 
 describe('a page of Python tasks, of which one is running', { skip: skipUnless('python3') }, () => {
-  /** 0 also of one that is removed meanwhile. */
+  /** Returns the state byte, or 0 if the file is removed meanwhile. */
   const stateOf = (spool: string, name: string) =>
     quietly(() => readFileSync(join(spool, name))[MODIFIER2_OFFSET], 0)
   for (const what of ['interpreter', 'worker', 'all', 'worker during a stop'] as const)
-    it(`is marked for that one alone when its ${what} is killed`, async () => {
+    it(`has a mark on the running task alone when its ${what} is killed`, async () => {
       const spool = spoolDirectory()
       const gate = join(dirname(spool), 'gate')
       const names = Array.from({ length: 3000 }, (_, i) => `uwsgi_spoolfile_on_${i}`)
@@ -494,7 +494,7 @@ describe('a page of Python tasks, of which one is running', { skip: skipUnless('
       }
       const daemon = await startHost('python', setup)
       const isKilled = () => daemon.journal().find(line => line.startsWith('kills '))
-      const guilty = (await until('it is killed', isKilled, 30_000)).split(' ')[1]
+      const guilty = (await until('the victim is killed', isKilled, 30_000)).split(' ')[1]
       const marked = () => leftIn(spool).filter(name => stateOf(spool, name) !== 0)
       if (what === 'all') await until('the daemon is dead', () => !daemon.isRunning)
       else if (what === 'worker during a stop') {
@@ -502,25 +502,25 @@ describe('a page of Python tasks, of which one is running', { skip: skipUnless('
         assert.deepEqual(marked(), [guilty])
       } else {
         const isGuilt = () => marked().every(name => name === guilty)
-        await until('the others have no mark', isGuilt)
-        daemon.child.kill('SIGKILL') // it remembers nothing
+        await until('the other tasks have no mark', isGuilt)
+        daemon.child.kill('SIGKILL') // the next daemon remembers nothing
         await daemon.code()
       }
       const [left, ran] = [leftIn(spool), daemon.journal().length]
       rmSync(gate)
       await startHost('python', setup)
-      await until('all have run', () => leftIn(spool).length === 0, 60_000)
+      await until('all tasks have run', () => leftIn(spool).length === 0, 60_000)
       assert.deepEqual(daemon.journal().slice(ran).sort(), left)
       const records = join(spool, '.spoold', 'records')
-      // that of the guilty one goes after its file, and it runs last
+      // the record of the guilty task is removed after its file, and that task runs last
       await until(
-        'none is charged for a crash',
+        'no task has a record of a crash',
         () => !existsSync(records) || readdirSync(records).length === 0,
       )
     })
 })
 
-/** Ten tasks that are done at once, in ordered places around one that does `what`. @returns the good ones */
+/** Stores ten tasks that are done at once and, in order among them, one that does `what`. @returns the names of the ten */
 function fill(spool: string, what: string): string[] {
   drop(spool, 'uwsgi_spoolfile_on_5_bad', packet({ do: what }))
   return Array.from({ length: 10 }, (_, i) => {
@@ -532,7 +532,7 @@ function fill(spool: string, what: string): string[] {
 
 async function goesOn(daemon: Daemon, spool: string): Promise<void> {
   drop(spool, 'uwsgi_spoolfile_on_afterwards')
-  await until('the next one runs', () => leftIn(spool).length === 0)
+  await until('the next task has run', () => leftIn(spool).length === 0)
   assert.ok(daemon.isRunning)
 }
 
@@ -571,7 +571,7 @@ describe('a Python handler where /dev/shm is full', { skip: skipUnless('python3'
 })
 
 describe('Python tasks that run beside each other', { skip: skipUnless('python3') }, () => {
-  it('lose none of the last words of their interpreter', async () => {
+  it('lose no line that their interpreter prints just before it dies', async () => {
     const spool = spoolDirectory()
     const died = JSON.stringify(join(dirname(spool), 'died'))
     const handler = `
@@ -590,7 +590,7 @@ async def t():
     for (const n of ['a', 'b']) drop(spool, `uwsgi_spoolfile_on_${n}`, packet({ task: 't', args: '[]' }))
     const ini = { 'spooler-concurrency': 2, 'spooler-frequency': 1 }
     const daemon = await startHost('python', { spool, handler, ini })
-    await until('all have run', () => leftIn(spool).length === 0)
+    await until('all tasks have run', () => leftIn(spool).length === 0)
     assert.match(daemon.output, /last words/)
   })
 })

@@ -24,7 +24,7 @@ def journal(line) $journal.write(line.b + "\\n") end
 `,
 }
 
-/** What loads a handler, before any fork. */
+/** The options that load a handler, before any fork. */
 export const OPTIONS = { python: 'import', perl: 'perl-exec', ruby: 'shared-rbrequire' } as const
 export const SUFFIXES = { python: 'py', perl: 'pl', ruby: 'rb' } as const
 
@@ -50,7 +50,7 @@ export function startHost(
   })
 }
 
-/** The interpreters below a daemon. */
+/** Returns the pids of the interpreters below a daemon. */
 export function hostsOf(daemon: Daemon): number[] {
   const out = execFileSync('ps', ['-eo', 'pid=,ppid=,args='], { encoding: 'utf8' })
   const rows = out.split('\n').map(line => /^\s*(\d+)\s+(\d+)\s+(.*)$/.exec(line) ?? [])

@@ -12,7 +12,7 @@ import { workspace } from '../helpers/workspace.js'
 const TOKEN = Buffer.from('0123456789abcdef')
 const OUTPUT_FLAG = 4033
 
-/** A pipe with both of its ends, and the page beside it. */
+/** Opens both ends of a pipe, and the page beside it. */
 function open() {
   const pipe = join(workspace(), 'pipe')
   execFileSync('mkfifo', [pipe])
@@ -44,7 +44,7 @@ function open() {
 }
 
 describe('the output of a host', { skip: skipUnless('mkfifo') }, () => {
-  it('ends for each task with its mark, whatever was read by then', () => {
+  it('ends for each task at its end mark, even if it was read in several pieces', () => {
     const { output, mark, print } = open()
     print('zero\n')
     output.poll()
@@ -61,7 +61,7 @@ describe('the output of a host', { skip: skipUnless('mkfifo') }, () => {
     assert.equal(output.hasOpen, false)
   })
 
-  it('keeps the mark of a task whose result is not there yet, whatever is printed before and after it', () => {
+  it('is kept for a task until its result arrives, apart from what is printed before and after it', () => {
     const { output, mark, print } = open()
     print('before\n')
     mark(0xffff_ffff)
@@ -78,7 +78,7 @@ describe('the output of a host', { skip: skipUnless('mkfifo') }, () => {
     assert.equal(output.takeOpen(), 'a child of it\n')
   })
 
-  it('has the flag on the page set as long as something of it has no mark', () => {
+  it('sets the flag on the page while some of it has no end mark', () => {
     const { output, mark, print, flag } = open()
     output.poll()
     assert.equal(flag(), 0)
@@ -93,7 +93,7 @@ describe('the output of a host', { skip: skipUnless('mkfifo') }, () => {
     assert.equal(output.takeEndOf(0), '')
   })
 
-  it('finds a mark wherever a read ends in it', () => {
+  it('ends at an end mark, wherever a read cuts that mark', () => {
     const tail = Buffer.concat([Buffer.of(0), TOKEN, Buffer.of(5, 0, 0, 0)])
     for (let cut = 1; cut < tail.length; cut++) {
       const { output, print } = open()
@@ -106,7 +106,7 @@ describe('the output of a host', { skip: skipUnless('mkfifo') }, () => {
     }
   })
 
-  it('has characters whole that were read in two pieces, and what looks like a mark is none', () => {
+  it('has characters whole that two reads cut, and takes a mark with a wrong token for text', () => {
     const { output, mark, print } = open()
     const [first, ...rest] = Buffer.from('é')
     print(Buffer.of(first ?? 0))
@@ -119,7 +119,7 @@ describe('the output of a host', { skip: skipUnless('mkfifo') }, () => {
     assert.equal(output.hasEndOf(7), false)
   })
 
-  it('waits in its pipe while the log is behind, but not at the end', () => {
+  it('waits in its pipe while the log is behind, except at the end', () => {
     const { output, state, print } = open()
     print('x')
     state.isBehind = true

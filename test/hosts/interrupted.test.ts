@@ -6,7 +6,7 @@ import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 import { startHost } from './host-daemon.js'
 
-/** Calls under a time limit that ends some of them, each at another place, and looks whether every value is that of its own key. */
+/** Makes calls under a time limit that ends some of them, each at another place, and journals each value of a wrong key. */
 const HANDLERS = {
   python: `
 import signal
@@ -103,11 +103,11 @@ for (const [which, handler] of Object.entries(HANDLERS)) {
   describe(`a call that a time limit ends, in ${which}`, {
     skip: skipUnless(language === 'python' ? 'python3' : language),
   }, () => {
-    it('leaves its reply to no other call', async () => {
+    it('does not leave its reply to another call', async () => {
       const spool = spoolDirectory()
       drop(spool)
       const daemon = await startHost(language, { spool, handler })
-      await until('it has run', () => leftIn(spool).length === 0, 60_000)
+      await until('the task has run', () => leftIn(spool).length === 0, 60_000)
       assert.deepEqual(daemon.journal(), ['ended True'])
     })
   })
@@ -160,7 +160,7 @@ async def it(name):${RUN.replace('NAME', 'name')}`,
       ['first', 'second'].map(name => packet({ task: 'it', args: JSON.stringify([name]) })),
     ],
   ] as const)
-    it(`costs nobody, where they run ${which} (${language})`, {
+    it(`costs no task anything if tasks run ${which} (${language})`, {
       skip: skipUnless(language === 'perl' ? 'perl' : 'python3'),
     }, async () => {
       const spool = spoolDirectory()
@@ -170,7 +170,7 @@ async def it(name):${RUN.replace('NAME', 'name')}`,
         drop(spool, `${i}`, bytes)
         const raised = () => daemon.journal().filter(line => line === 'raised').length
         await until(
-          'it is over, and the time limit, too',
+          'the task is over, and its time limit too',
           () => leftIn(spool).length === 0 && raised() === i + 1,
         )
       }
@@ -181,7 +181,7 @@ async def it(name):${RUN.replace('NAME', 'name')}`,
       assert.doesNotMatch(daemon.output, /interpreter.*(died|exited)/)
     })
 
-  /** Each task leaves a time limit behind, which ends a moment later: in this task, in the next one, or between them. */
+  /** Has each task leave a time limit behind that ends a moment later: in this task, in the next one, or between them. */
   const SOON = `${RAISE.replace("    journal('raised')\n", '')}
 def soon():
     global n
@@ -190,7 +190,7 @@ def soon():
     signal.setitimer(signal.ITIMER_REAL, .00001 + n % 40 * .00001)
 n = 0
 journal('pid %d' % os.getpid())`
-  // asyncio itself may miss what it waits for when a handler raises amid its own work, with one task at a time
+  // coroutines do not run one at a time: asyncio itself may then miss what it waits for when a handler raises in its code
   for (const [which, language, handler] of [
     [
       'functions in Python',
@@ -255,7 +255,7 @@ end`,
     ],
   ] as const)
     for (const concurrency of which.endsWith('(async def)') ? [2] : which.endsWith('(def)') ? [1, 2] : [1])
-      it(`ends no interpreter and buries no task, wherever it comes: ${which}, ${concurrency} at a time`, {
+      it(`ends no interpreter and buries no task, whenever the signal comes: ${which}, ${concurrency} at a time`, {
         skip: skipUnless(language === 'python' ? 'python3' : language),
       }, async () => {
         const spool = spoolDirectory()
@@ -265,7 +265,7 @@ end`,
           handler,
           ini: { 'spooler-concurrency': concurrency, 'spooler-retry-delay': 0 },
         })
-        await until('all have ended', () => leftIn(spool).length === 0, 60_000)
+        await until('all tasks have ended', () => leftIn(spool).length === 0, 60_000)
         assert.equal(daemon.journal().length, 1, 'interpreters')
         assert.doesNotMatch(daemon.output, /buried|set aside/)
         assert.doesNotMatch(daemon.output, /interpreter.*(died|exited)/)
@@ -313,7 +313,7 @@ async def it(): await asyncio.gather(co())
 spoold.Tasks().add(it, 'it')`,
     ],
   ] as const)
-    it(`ends ${where}`, async () => {
+    it(`interrupts ${where}`, async () => {
       const spool = spoolDirectory()
       drop(spool, '1', packet({ task: 'it' }))
       const ini = { drain: true, 'spooler-concurrency': 2 }
@@ -323,7 +323,7 @@ spoold.Tasks().add(it, 'it')`,
       assert.doesNotMatch(daemon.output, /outside any task/)
     })
 
-  it('is told with the lines of the task alone', async () => {
+  it('is logged without the lines of the host', async () => {
     const spool = spoolDirectory()
     drop(spool)
     const handler = `
@@ -342,7 +342,7 @@ uwsgi.spooler = spooler
     assert.doesNotMatch(daemon.output, /spoold_host/)
   })
 
-  it('amid a call keeps no other signal from its handler', async () => {
+  it('keeps no other signal from its handler if it raises during a call', async () => {
     const spool = spoolDirectory()
     drop(spool)
     const handler = `
@@ -372,7 +372,7 @@ uwsgi.spooler = spooler
     assert.deepEqual(daemon.journal().sort(), ['limited', 'the other'])
   })
 
-  it('as KeyboardInterrupt, from a coroutine that it starts, ends no other task', async () => {
+  it('ends no other task if a coroutine that a task starts raises KeyboardInterrupt', async () => {
     const spool = spoolDirectory()
     for (const name of ['1', '2']) drop(spool, name, packet({ task: 'it' }))
     const handler = `

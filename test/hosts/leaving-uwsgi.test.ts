@@ -27,7 +27,7 @@ def python(*words, env={}):
 `
 
 const SNIPPETS: Readonly<Record<string, string>> = {
-  'a decorated function stores when it is called, and what registers is left to the daemon': `
+  'store a task when a decorated function is called, and run nothing that code registers': `
 os.environ['SPOOLD_ENQUEUE_TO'] = place = spool()
 import uwsgidecorators
 from uwsgidecorators import spool as spooled, timer, cron, postfork, filemon, signal, rpc, mulefunc, harakiri, get_free_signal
@@ -58,7 +58,7 @@ assert packet_in(paths[0].decode()) == {'ud_spool_func': 'plain', 'ud_spool_ret'
 with open(paths[3], 'rb') as file: assert b'ud_spool_func\\x07\\x00calling' in file.read()
 assert os.stat(paths[3]).st_mtime == 4000000000
 assert uwsgi.spooler is uwsgidecorators.manage_spool_request`,
-  'without a place, registering is no error, and spool says what to set': `
+  'let code register without a place, and say in the error of spool what to set': `
 from uwsgidecorators import spool as spooled
 @spooled
 def lonely(arguments): pass
@@ -80,7 +80,7 @@ assert uwsgi.spool({b'a': b'b'}).decode().startswith(place + '/')
 raises(TypeError, 'one of ini and enqueue_to', spoold.uwsgi.use)
 from spoold.uwsgi import places
 places.use(None, None)`,
-  'names are unique over forks and threads; no thread is left, and no descriptor': `
+  'give tasks unique names over forks and threads, and leave no thread and no descriptor behind': `
 os.environ['SPOOLD_ENQUEUE_TO'] = place = spool()
 def descriptors(): return sorted(os.listdir('/proc/self/fd'))
 uwsgi.spool({b'a': b'0', b'priority': b'3'})
@@ -103,7 +103,7 @@ for each in threads: each.start()
 for each in threads: each.join()
 assert len(os.listdir(place + '/3')) == 101 and len(os.listdir(place)) == 81
 assert descriptors() == before`,
-  'python -m spoold.uwsgi runs a module, a file and code, with their arguments and their exit codes': `
+  'run a module, a file or code by python -m spoold.uwsgi, with its arguments and exit code': `
 place = spool()
 os.environ['SPOOLD_ENQUEUE_TO'] = place
 file = os.path.join(place, '..', 'manage.py')
@@ -125,7 +125,7 @@ code, said = python('-c', 'uwsgi = None; import spoold.uwsgi')
 assert code == 0 and '__main__ looked for uwsgi before spoold.uwsgi was imported' in said, said
 code, said = python('-c', 'import spoold.uwsgi, uwsgi, sys; uwsgi.atexit = lambda: print("end"); sys.exit(2)')
 assert (code, said) == (2, 'end\\n'), said`,
-  'over the socket of a daemon go tasks with their bodies, and signals': `
+  'send tasks with their bodies, and signals, over the socket of a daemon': `
 import socket
 place, got = spool() + '/d.sock', []
 server = socket.socket(socket.AF_UNIX); server.bind(place); server.listen(5)
@@ -144,19 +144,19 @@ assert got[0].endswith(b'BODY') and b'CONTENT_LENGTH' in got[0] and b'/srv/x' in
 assert got[1] == bytes([110, 0, 0, 7]), got
 raises(ValueError, 'Connection refused', lambda: uwsgi.spool({b'a': b'b'}))
 raises(OSError, 'unable to deliver signal 7', lambda: uwsgi.signal(7))`,
-  'importing it loads no more than it needs': `
+  'import only the modules that they need': `
 code, said = python('-S', '-c', '''
 import sys
 before = set(sys.modules)
 import spoold.uwsgi, uwsgi
 print(*sorted(set(sys.modules) - before - {'__future__', '_collections_abc', '_stat', 'genericpath', 'os', 'os.path', 'posixpath', 'stat', 'math'}))''')
 assert code == 0 and said.split() == ['atexit', 'spoold', 'spoold.uwsgi', 'spoold.uwsgi.module', 'spoold.uwsgi.places', 'uwsgi'], said`,
-  'beside the module of a worker, in a process that a task has started, it does nothing': `
+  'do nothing in a process that a task has started, where the module of a worker is': `
 last = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(spoold.__file__)))), 'python', 'last_resort')
 assert os.path.isfile(last + '/uwsgi.py'), last
 code, said = python('-c', 'import sys; sys.path.append(sys.argv[1]); import spoold.uwsgi, uwsgi; print(uwsgi.i_am_the_spooler(), uwsgi.worker_id())', last)
 assert (code, said) == (0, 'True 0\\n'), said`,
-  'named tasks without a place go where those of uwsgi go': `
+  'send named tasks without a place of their own where tasks of uwsgi.spool go': `
 from spoold import Tasks
 os.environ['SPOOLD_INI'] = '/nowhere'
 spoold.uwsgi.use(enqueue_to=spool())
@@ -193,7 +193,7 @@ describe("uWSGI's modules in any process", { skip: skipUnless('python3') }, () =
   const python = new Snippets(PRELUDE, PYTHON)
   for (const [title, code] of Object.entries(SNIPPETS)) python.it(title, code)
 
-  it('spool has the keys and the errors of the daemon, in the places of its ini', async () => {
+  it('give spool the keys, the errors and the places that it has in the daemon', async () => {
     const spool = spoolDirectory()
     const directory = dirname(spool)
     const other = join(directory, 'other')
@@ -237,7 +237,7 @@ print(json.dumps([attempts(), sorted(uwsgi.opt), [each.decode() for each in uwsg
       assert.ok(options.includes(name), name)
   })
 
-  it('nothing is stored that the user of the daemon cannot read', { skip: skipUnless('root') }, () => {
+  it('store nothing that the user of the daemon cannot read', { skip: skipUnless('root') }, () => {
     const code = `
 import os, sys
 spool, owner, mine = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -293,7 +293,7 @@ json.dump([again.version.decode(), [each for each in names if not each.startswit
     names = found
   })
 
-  it('each is in one row of the manual, and is there or not there as that says', () => {
+  it('are each in one row of docs/uwsgi-module.md, and exist if that row says so', () => {
     const page = readFileSync(join(ROOT, 'docs/uwsgi-module.md'), 'utf8')
     const rows = page
       .slice(0, page.indexOf('## spool'))
@@ -338,7 +338,7 @@ print(json.dumps({name: look(name) for name in sys.argv[1:]}))`
   })
 })
 
-/** Run with `first`, uWSGI's modules are there before the libraries are loaded; with `last`, after that. */
+/** With `first`, uWSGI's modules are imported before the libraries; with `last`, after them. */
 const LIBRARIES = `
 import glob, logging, os, sys, tempfile, warnings
 
@@ -391,7 +391,7 @@ print('checked')
 
 describe('libraries that look for uWSGI', { skip: skipUnless('venv:contrib'), concurrency: 2 }, () => {
   for (const order of ['first', 'last'])
-    it(`neither warn, refuse nor count wrongly; spoold.uwsgi comes ${order}`, async () => {
+    it(`neither warn, refuse nor count wrongly, with spoold.uwsgi imported ${order}`, async () => {
       const directory = workspace()
       const checking = new TestProcess(join(virtualenv('contrib'), 'bin/python'), ['-c', LIBRARIES, order], {
         env: { ...pythonEnv(), WORKSPACE: directory },
@@ -512,7 +512,7 @@ describe("uWSGI's module in any process", () => {
     ['ruby', RUBY_ELSEWHERE],
     ['perl', PERL_ELSEWHERE],
   ] as const)
-    it(`of ${language}: a time is read as by the daemon, whose address takes tasks with their bodies, and signals`, {
+    it(`in ${language} reads times as the daemon does, and sends tasks with bodies, and signals, to its address`, {
       skip: skipUnless(language),
     }, async () => {
       const [here, there] = [spoolDirectory(), spoolDirectory()]
@@ -549,7 +549,7 @@ describe("uWSGI's module in any process", () => {
     ['ruby', RUBY],
     ['perl', PERL],
   ] as const)
-    it(`of ${language}: tasks go where the ini says, with names of their own in each fork, and what is wrong is said`, {
+    it(`in ${language} stores tasks where the ini says, with unique names over forks, and says what is wrong`, {
       skip: skipUnless(language),
     }, () => {
       const spool = spoolDirectory()

@@ -43,12 +43,12 @@ def spooler(env):
     })
   }
   const ran = (daemon: Daemon, count: number) =>
-    until(`${count} tasks ran`, () => daemon.journal().length >= count).catch(error => {
+    until(`${count} tasks have run`, () => daemon.journal().length >= count).catch(error => {
       throw new Error(`${error}\n${daemon.output}`)
     })
   const spoolOf = (daemon: Daemon) => join(daemon.directory, 'spool')
 
-  it('stores a task once a daemon, and once more for each reload', async () => {
+  it('stores its task once per daemon, and once more at a reload', async () => {
     const source = `${HANDLER}uwsgi.spooler = spooler\nassert uwsgi.spool({b'n': b'boot'}).startswith(b'/')\n`
     const daemon = await start(
       { 'tasks.py': source },
@@ -62,7 +62,7 @@ def spooler(env):
     assert.equal(daemon.journal().filter(line => line === 'boot').length, 2)
   })
 
-  it('stores a task in each worker behind the fork', async () => {
+  it('stores its task once per worker if spooler-python-import loads it', async () => {
     const daemon = await start(
       { 'tasks.py': `${HANDLER}uwsgi.spooler = spooler\nuwsgi.spool({b'n': b'mine'})\n` },
       { 'spooler-python-import': 'tasks.py', 'spooler-processes': 2 },
@@ -71,7 +71,7 @@ def spooler(env):
     assert.deepEqual(daemon.journal(), ['mine', 'mine'])
   })
 
-  it('may leave threads running, which is said once', async () => {
+  it('may leave threads running, which is logged once', async () => {
     const source = `${HANDLER}uwsgi.spooler = spooler
 import threading, time
 threading.Thread(target=time.sleep, args=(600,), daemon=True, name='poller').start()
@@ -80,7 +80,7 @@ threading.Thread(target=time.sleep, args=(600,), daemon=True, name='poller').sta
     assert.equal(daemon.output.match(/left threads running .*: poller\./g)?.length, 1, daemon.output)
   })
 
-  it('may fail when it is an application, as long as somebody else runs tasks', async () => {
+  it('may fail if it is an application and other code has a handler', async () => {
     const files = { 'tasks.py': `${HANDLER}uwsgi.spooler = spooler\n`, 'web.py': 'def f(): nonsense\nf()\n' }
     const daemon = await start(files, { module: 'web', 'spooler-python-import': 'tasks.py' })
     await daemon.waitFor(
@@ -90,7 +90,7 @@ threading.Thread(target=time.sleep, args=(600,), daemon=True, name='poller').sta
     await ran(daemon, 1)
   })
 
-  it('may fail when it has registered its handler before', async () => {
+  it('may fail after it has registered its handler', async () => {
     const daemon = await start(
       { 'web.py': `${HANDLER}uwsgi.spooler = spooler\nnonsense\n` },
       { module: 'web' },
@@ -99,7 +99,7 @@ threading.Thread(target=time.sleep, args=(600,), daemon=True, name='poller').sta
     await ran(daemon, 1)
   })
 
-  it('keeps the daemon from starting when no worker is left, or with need-app', async () => {
+  it('keeps the daemon from starting if it fails and no other code has a handler, or with need-app', async () => {
     const files = { 'tasks.py': `${HANDLER}uwsgi.spooler = spooler\n`, 'web.py': 'import no_such_thing\n' }
     const alone = await start(files, { module: 'web' }, true)
     assert.equal(await alone.code(), 1)
@@ -111,7 +111,7 @@ threading.Thread(target=time.sleep, args=(600,), daemon=True, name='poller').sta
     assert.equal(await needed.code(), 1)
   })
 
-  it('that cannot be compiled is named by its own line, without the frames of what imports it', async () => {
+  it('is named by its own line if it cannot be compiled, without the frames of importlib', async () => {
     const daemon = await start({ 'tasks.py': 'def broken(:\n' }, { import: 'tasks.py' }, true)
     assert.equal(await daemon.code(), 1)
     assert.match(daemon.output, /File "\S+\/tasks\.py", line 1\n[\s\S]*SyntaxError: /)
@@ -141,7 +141,7 @@ threading.Thread(target=time.sleep, args=(600,), daemon=True, name='poller').sta
     )
   })
 
-  it('is loaded with lazy-apps all the same when nothing else has handlers: in uWSGI no task would run', async () => {
+  it('is loaded in spite of lazy-apps if no other code has a handler, where uWSGI would run no task', async () => {
     const files = { 'web.py': `${HANDLER}uwsgi.spooler = spooler\n` }
     const daemon = await start(files, { module: 'web', 'lazy-apps': true })
     drop(spoolOf(daemon), undefined, packet({ n: 'lazy' }))
@@ -160,7 +160,7 @@ threading.Thread(target=time.sleep, args=(600,), daemon=True, name='poller').sta
     assert.doesNotMatch(daemon.output, /warning: lazy-apps/)
   })
 
-  it('as a Paste application has its logging, with ini-paste-logged and with paste-logger', async () => {
+  it('has the logging of its Paste file with ini-paste-logged and with paste-logger, not with ini-paste alone', async () => {
     const files = {
       'paste/__init__.py': '',
       'paste/deploy.py': `import logging, uwsgi
@@ -220,7 +220,7 @@ uwsgi.atexit = end
     const ended = ['uwsgi', 'thread', 'python']
     const daemon = await start({ 'tasks.py': source }, { import: 'tasks.py', 'spooler-max-tasks': 1 })
     drop(spoolOf(daemon), undefined, packet({ n: '1' }))
-    await until('it has ended', () => daemon.journal().includes('python'))
+    await until('the process has ended', () => daemon.journal().includes('python'))
     assert.deepEqual(daemon.journal(), ['1', ...ended])
     await daemon.waitFor(/ValueError: of the end/)
     const stopped = await start({ 'tasks.py': source }, { import: 'tasks.py' })
@@ -229,7 +229,7 @@ uwsgi.atexit = end
     assert.deepEqual(stopped.journal(), ended)
   })
 
-  it('finds the names that modules for uWSGI refer to, without a meaning here', async () => {
+  it('finds names of uWSGI that mean nothing in spoold, for modules that refer to them', async () => {
     const source = `${HANDLER}uwsgi.spooler = spooler
 for name in ('SymbolsImporter', 'SymbolsZipImporter', 'ZipImporter'):
     try: getattr(uwsgi, name)('x')
@@ -240,7 +240,7 @@ journal(repr(uwsgi.sockets))
     assert.deepEqual(daemon.journal(), ['SymbolsImporter', 'SymbolsZipImporter', 'ZipImporter', '[]'])
   })
 
-  it('that registers no handler is an error at the start, but a web application is loaded for its side effects', async () => {
+  it('fails the start if it registers no handler, unless it is a web application', async () => {
     const files = { 'tasks.py': 'import uwsgi\n', 'web.py': 'application = None\n' }
     const refused = await start(files, { 'spooler-import': 'tasks.py' }, true)
     assert.equal(await refused.code(), 1)
@@ -249,7 +249,7 @@ journal(repr(uwsgi.sockets))
     assert.match(daemon.output, /Python code registered no handler/)
   })
 
-  it('knows the pids of the spoolers, and sets their frequency', async () => {
+  it('gets the pid of the spooler, and may call set_spooler_frequency', async () => {
     const source = `${HANDLER}uwsgi.spooler = spooler
 journal(str(uwsgi.spooler_pid() == os.getppid() or uwsgi.spooler_pids()))
 uwsgi.set_spooler_frequency(7)
@@ -267,7 +267,7 @@ uwsgi.set_spooler_frequency(7)
     await ran(daemon, 1)
   })
 
-  it('finds uwsgidecorators where uWSGI is not installed, and the real one before it', async () => {
+  it('finds uwsgidecorators of spoold if uWSGI is not installed, and prefers the real one in pythonpath', async () => {
     const source = `${JOURNAL}
 import uwsgidecorators
 @uwsgidecorators.spool
@@ -308,7 +308,7 @@ function readOurs(): string {
 }
 
 describe('the module uwsgi', { skip: skipUnless('python3') }, () => {
-  it('has what uWSGI has by name, answers as it does, and fires a timer of 0 seconds', async () => {
+  it('has the names and the answers of uWSGI, and fires a timer of 0 seconds', async () => {
     const spool = spoolDirectory()
     write(dirname(spool), {
       'tasks.py': `${JOURNAL}
@@ -343,7 +343,7 @@ uwsgi.add_rb_timer(7, 0, 1)
       },
     })
     drop(spool)
-    await until('all is journaled', () => own.journal().length >= 9)
+    await until('all lines are journaled', () => own.journal().length >= 9)
     assert.deepEqual(own.journal().sort(), [
       'alarm None',
       'cron True',

@@ -8,8 +8,8 @@ import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 import { startHost } from './host-daemon.js'
 
-// Of each language: a task that kills its interpreter, without retries and with two; one that fails for ever, with one; and a
-// handler of dictionaries that registers a task when it is called.
+// In each language: tasks that kill their interpreter, without retries and with two; a task with one retry that always fails;
+// and a handler of dictionaries that registers a task when it is called.
 const MODULES = {
   python: `
 from spoold import RetryException, Tasks
@@ -81,12 +81,12 @@ for (const [language, handler] of Object.entries(MODULES) as Array<[keyof typeof
   describe(`limits of named tasks in ${language}`, {
     skip: skipUnless(language === 'python' ? 'python3' : language),
   }, () => {
-    it('hold when the interpreter is killed: at most once without retries, n + 1 runs with them', async () => {
+    it('hold if a task kills its interpreter: one run without retries, n + 1 runs with n retries', async () => {
       const spool = spoolDirectory()
       const daemon = await startHost(language, { spool, handler, ini: { 'spooler-max-crashes': 9 } })
       const names = ['once', 'zero', 'thrice', 'fails']
       for (const task of names) drop(spool, task, packet({ task, args: '[]' }))
-      await until('all are buried', () => lettersIn(spool).length === names.length)
+      await until('all tasks are buried', () => lettersIn(spool).length === names.length)
       const runs = daemon.journal()
       const runsOf = (name: string) => runs.filter(line => line === name).length
       assert.deepEqual(names.map(runsOf), [1, 1, 3, 2])
@@ -96,14 +96,14 @@ for (const [language, handler] of Object.entries(MODULES) as Array<[keyof typeof
         ),
         { once: 'outcome-unknown 0', zero: 'outcome-unknown 0', thrice: 'attempts 3', fails: 'attempts 2' },
       )
-      await until('each has left the spool', () => leftIn(spool).length === 0) // its letter is written before
+      await until('each task has left the spool', () => leftIn(spool).length === 0) // its letter is written before
     })
 
-    it('are known before the first run: a task that is registered later waits for a reload', async () => {
+    it('are known before the first run, so that a task that is registered later is parked', async () => {
       const spool = spoolDirectory()
       const daemon = await startHost(language, { spool, handler, ini: { 'spooler-frequency': 1000 } })
       drop(spool, 'first', packet({ register: 'yes' }))
-      await until('it is registered', () => daemon.journal().includes('registered'))
+      await until('the task is registered', () => daemon.journal().includes('registered'))
       drop(spool, 'second', packet({ task: 'late', args: '[]' }))
       await daemon.waitFor(/second is parked: no handler knows the task late/)
       assert.deepEqual(leftIn(spool), ['second'])

@@ -17,7 +17,7 @@ interface Side {
   readonly path: string
   /** Two tasks that the daemon schedules itself. */
   readonly periodic: string
-  /** What says so wrongly, and what the start of the daemon says of that. */
+  /** Wrong definitions of tasks, and what the start of the daemon says of each. */
   readonly wrong: ReadonlyArray<readonly [code: string, message: RegExp]>
 }
 
@@ -115,7 +115,7 @@ Spoold.task('tock', cron: '* * * * * *', time_zone: 'Europe/Paris', overlap: tru
   },
 } as const satisfies Record<string, Side>
 
-/** Of each dead letter the line that says why. */
+/** Returns a line for each dead letter that says why it is dead. */
 function deadIn(spool: string): string[] {
   const dead = join(spool, '.spoold/dead')
   if (!existsSync(dead)) return []
@@ -141,14 +141,14 @@ for (const [language, { tasks, program, command, path, periodic, wrong }] of Obj
       assert.doesNotMatch(stderr, /secret/)
       assert.equal(leftIn(spool).length, 2)
       const daemon = await startHost(language as 'perl' | 'ruby', { spool, handler: tasks })
-      await until('both ran', () => leftIn(spool).length === 0)
+      await until('both tasks have run', () => leftIn(spool).length === 0)
       assert.deepEqual(daemon.journal().sort(), ['joe hi 3', 'jé nothing 2'].sort())
 
       for (const task of ['chain', 'fails', 'aborts', 'again', 'loads']) drop(spool, task, packet({ task }))
       drop(spool, 'wrong', packet({ task: 'greet', args: '{}' }))
       drop(spool, 'other', packet({ task: 'not-mine' }))
       drop(spool, 'plain', packet({ to: 'joe' }))
-      await until('all have ended', () => leftIn(spool).length === 0 && deadIn(spool).length === 4)
+      await until('all tasks have ended', () => leftIn(spool).length === 0 && deadIn(spool).length === 4)
       assert.deepEqual(
         daemon
           .journal()
@@ -162,7 +162,7 @@ for (const [language, { tasks, program, command, path, periodic, wrong }] of Obj
           'dictionary spooler_task_name,to',
           'fails',
           'from a task x 11',
-          'loaded again', // a file is one, whatever it is called
+          'loaded again', // a file under another name is the same file
         ],
       )
       const [aborted = '', wrong = '', fails = '', again = ''] = deadIn(spool)
@@ -173,14 +173,16 @@ for (const [language, { tasks, program, command, path, periodic, wrong }] of Obj
       await daemon.waitFor(/it fails/)
     })
 
-    it('say when they run again, whatever time that is: what is none is the failure', async () => {
+    it('run again at the time that they ask for, however far off, and fail if that is no time', async () => {
       const spool = spoolDirectory()
       const handler = tasks
       const daemon = await startHost(language as 'perl' | 'ruby', { spool, handler })
       for (let i = 0; i < 6; i++) drop(spool, `when${i}`, packet({ task: 'when', args: `[${i}]` }))
       const refused = () => daemon.output.match(/at is to be (?:epoch seconds|a Time), got /g) ?? []
-      await until('four times are none', () => refused().length >= 4)
-      await until('that of the past has failed twice', () => deadIn(spool).includes('attempts 2 when'))
+      await until('four times are refused', () => refused().length >= 4)
+      await until('the task with a past time has failed twice', () =>
+        deadIn(spool).includes('attempts 2 when'),
+      )
       assert.ok(leftIn(spool).includes('when5'), 'that of the year 31,000,000 waits')
       assert.doesNotMatch(daemon.output, /replacing it|could not be settled/)
     })

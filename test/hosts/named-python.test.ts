@@ -16,7 +16,7 @@ import { drain, pythonEnv, runPython, sample, schedule } from './named-host.js'
 
 const RETRIES = sample('python/retries.py')
 
-/** The dead letters of a spool: the name of each task, and its reason. */
+/** Returns the dead letters of a spool: the name of each task, and why it is dead. */
 function deadIn(spool: string): Record<string, { reason: string; attempts: number; detail: string }> {
   const dead = join(spool, '.spoold/dead')
   const letters = leftInDead(dead).map(name => {
@@ -25,7 +25,7 @@ function deadIn(spool: string): Record<string, { reason: string; attempts: numbe
   return Object.fromEntries(letters)
 }
 
-/** The value of the key `task`. */
+/** Returns the value of the key `task` in a packet. */
 function taskIn(file: string): string {
   const bytes = readFileSync(file)
   const at = bytes.indexOf('task') + 4
@@ -43,7 +43,7 @@ async function startRetries(spool: string) {
 }
 
 describe('named tasks in Python', { skip: skipUnless('python3') }, () => {
-  it('the quickstart: a program schedules by function and by name, the daemon runs', async () => {
+  it('run after a program has scheduled them by function and by name, as in the quickstart', async () => {
     const spool = spoolDirectory()
     runPython([sample('python/quickstart.py')], pythonEnv(spool))
     assert.equal(leftIn(spool).length, 2)
@@ -54,7 +54,7 @@ describe('named tasks in Python', { skip: skipUnless('python3') }, () => {
     assert.deepEqual(leftIn(spool), [])
   })
 
-  it('periodic tasks: the daemon schedules them, by a period and by cron', async () => {
+  it('are scheduled by the daemon if they are periodic, by a period or by cron', async () => {
     const spool = spoolDirectory()
     const file = join(dirname(spool), 'coffee.py')
     writeFileSync(
@@ -86,12 +86,12 @@ async def report():
     ['periodicity=5, often=1', /there is no option often/],
   ]
   for (const [options, message] of REFUSED)
-    it(`a periodic task is refused as ${options}`, () => {
+    it(`are refused as periodic with ${options}`, () => {
       const program = `from spoold import Tasks\nTasks().add(lambda: 0, name='a', ${options})`
       assert.throws(() => runPython(['-c', program], pythonEnv()), message)
     })
 
-  it('a periodic task that needs arguments is refused, and a cron expression that is none fails the start', async () => {
+  it('are refused as periodic if they need arguments, and a wrong cron expression fails the start', async () => {
     const program = "from spoold import Tasks\nTasks().add(lambda a: a, name='a', periodicity=5)"
     assert.throws(
       () => runPython(['-c', program], pythonEnv()),
@@ -106,7 +106,7 @@ async def report():
     assert.notEqual((await daemon.exited).code, 0)
   })
 
-  it('fast and slow queues: each is a spool, and the slow one does not hold up the fast one', async () => {
+  it('of a slow queue do not hold up those of a fast queue, which has a spool of its own', async () => {
     const high = spoolDirectory()
     const low = join(dirname(high), 'low')
     mkdirSync(low)
@@ -120,30 +120,30 @@ async def report():
     })
     await daemon.waitFor(/^slow$/m)
     await daemon.waitFor(/^fast$/m)
-    await until('only the slow one is left', () => leftIn(high).length === 0)
+    await until('only the slow task is left', () => leftIn(high).length === 0)
     assert.equal(leftIn(low).length, 1)
   })
 
-  it('a retry after 429 runs at its time, in UTC if it is naive, and an error after the backoff', async () => {
+  it('run again at the time of a RetryException, in UTC if it is naive, and after an error', async () => {
     const spool = spoolDirectory()
     const { daemon, enqueue, journal } = await startRetries(spool)
     const began = Date.now()
     enqueue(`m.tasks.schedule('foo', 1, b='two'); m.tasks.schedule(m.naive); m.tasks.schedule(m.index)`)
     await daemon.waitFor(/foo got 1 two/)
     assert.ok(Date.now() - began >= 1900, 'it did not wait for its time')
-    await until('all were done', () => leftIn(spool).length === 0)
+    await until('all tasks are done', () => leftIn(spool).length === 0)
     assert.deepEqual(journal().sort(), ['foo', 'foo', 'index', 'index', 'naive', 'naive'])
     await daemon.waitFor(/Should retry in 2 seconds/)
     await daemon.waitFor(/Traceback[\s\S]*retries.py", line \d+, in index[\s\S]*IndexError/)
     assert.doesNotMatch(daemon.output, /spoold\/run.py|spoold_host/)
   })
 
-  it('returning is success, whatever it returns; the limit, AbortException and no retries bury', async () => {
+  it('succeed whatever they return, and are buried at their limit, by AbortException or without retries', async () => {
     const spool = spoolDirectory()
     const { enqueue, journal } = await startRetries(spool)
     enqueue(`for name in ['always', 'once', 'abort', 'quits', 'returns']: m.tasks.schedule(name)`)
     await until(
-      'nothing is left',
+      'one task is done and four are dead',
       () => leftIn(spool).length === 0 && leftInDead(join(spool, '.spoold/dead')).length === 4,
     )
     assert.deepEqual(journal().sort(), ['abort', 'always', 'always', 'once', 'quits', 'returns'])
@@ -170,7 +170,7 @@ async def report():
     }
   })
 
-  it('signals reach their namespace in order, and a receiver that fails harms nothing', async () => {
+  it('send signals to the receivers of their namespace, in order, even if a receiver fails', async () => {
     const spool = spoolDirectory()
     const env = { JOURNAL: join(dirname(spool), 'journal') }
     runPython([sample('python/signals.py')], { ...pythonEnv(spool), ...env })
@@ -181,7 +181,7 @@ async def report():
       ini: { python: PYTHON, import: sample('python/signals.py') },
     })
     const journal = () => readJournal(dirname(spool))
-    await until('the task of bar was retried', () => leftIn(spool).length === 0)
+    await until('the task of bar has run again', () => leftIn(spool).length === 0)
     daemon.child.kill('SIGTERM')
     assert.equal(await daemon.code(), 0)
     assert.deepEqual(journal().slice(0, 2), ['foo worker started', 'bar worker started'])
@@ -202,7 +202,7 @@ async def report():
     await daemon.waitFor(/a receiver of job_started failed/)
   })
 
-  it('runs beside a dictionary handler, which gets what no registry knows', async () => {
+  it('run beside a dictionary handler, which gets the packets that no registry knows', async () => {
     const spool = spoolDirectory()
     const daemon = await startHost('python', {
       spool,
@@ -224,7 +224,7 @@ uwsgi.spooler = spooler
     drop(spool, 'c', packet({ task: 'known' }))
     drop(spool, 'd', packet({ task: 'known', args: '["again", 1]' }))
     drop(spool, 'e', packet({ task: 'known', args: '@body' }, '{"args":["in the body"],"kwargs":{"k":null}}'))
-    await until('all ran', () => daemon.journal().length === 6)
+    await until('all tasks have run', () => daemon.journal().length === 6)
     assert.deepEqual(daemon.journal().sort(), [
       "dictionary ['spooler_task_name', 'task']",
       "dictionary ['spooler_task_name', 'to']",
@@ -235,12 +235,12 @@ uwsgi.spooler = spooler
     ])
     drop(spool, 'f', packet({ task: 'known', args: '{"not": "a list"}' }))
     drop(spool, 'g', packet({ task: 'known', args: '["cut' }))
-    await until('both are buried', () => leftInDead(join(spool, '.spoold/dead')).length === 2)
+    await until('both tasks are buried', () => leftInDead(join(spool, '.spoold/dead')).length === 2)
     await daemon.waitFor(/task f.*args: expected a JSON array, got \{'not': 'a list'\}/)
     await daemon.waitFor(/task g.*args: expected JSON, got b'\["cut'/)
   })
 
-  it('does not load two tasks of one name, and names both places', async () => {
+  it('fail the start if two of them have one name, and the error names both places', async () => {
     const spool = spoolDirectory()
     const daemon = await startHost('python', {
       spool,
@@ -260,7 +260,7 @@ def second(): pass
 })
 
 describe('scheduling in Python', { skip: skipUnless('python3') }, () => {
-  it('writes files as the other writers do, and at times to the microsecond', () => {
+  it('writes the same packet as the other writers, with a fraction of a second in at', () => {
     const spool = spoolDirectory()
     schedule(RETRIES, `m.tasks.schedule_at('foo', m.datetime(2033, 5, 18, 3, 33, 20, 500000), 1, [2])`, spool)
     const [name = ''] = leftIn(spool)
@@ -269,7 +269,7 @@ describe('scheduling in Python', { skip: skipUnless('python3') }, () => {
     assert.deepEqual(bytes, packet({ task: 'foo', args: '[1,[2]]', id, at: '2000000000.5' }))
   })
 
-  it('refuses what it cannot store, and stores nothing', () => {
+  it('refuses each wrong call with its own error, and stores nothing of it', () => {
     const spool = spoolDirectory()
     writeFileSync(join(dirname(spool), 'tasks.py'), REFUSALS)
     const printed = runPython([join(dirname(spool), 'tasks.py')], pythonEnv(spool))
@@ -336,7 +336,7 @@ del os.environ['SPOOLD_ENQUEUE_TO']
 said('one of three ways', lambda: tasks.schedule(add, 1, 2))
 `
 
-/** A server that answers when it has been asked `together` times. */
+/** Starts a server that answers nobody until it has been asked `together` times. */
 async function pokemonApi(together: number): Promise<{ port: number; asked: () => number }> {
   let asked = 0
   const waiting: Array<() => void> = []
@@ -359,9 +359,9 @@ async function pokemonApi(together: number): Promise<{ port: number; asked: () =
 describe('tasks that are coroutines', { skip: skipUnless('python3') }, () => {
   const BATCH = sample('python/batch.py')
 
-  it('a batch of 150 is stored at once, and all of them run beside each other in one interpreter', async () => {
+  it('run beside each other in one interpreter, all 150 of a batch', async () => {
     const spool = spoolDirectory()
-    const api = await pokemonApi(150) // so it answers none before all have asked
+    const api = await pokemonApi(150) // it answers nobody before all have asked
     runPython([BATCH], pythonEnv(spool))
     assert.equal(leftIn(spool).length, 150)
     const daemon = await startDaemon({
@@ -370,14 +370,14 @@ describe('tasks that are coroutines', { skip: skipUnless('python3') }, () => {
       env: { POKEMON_API: `http://127.0.0.1:${api.port}` },
       ini: { python: PYTHON, import: BATCH, 'spooler-concurrency': 256 },
     })
-    await until('all have run', () => leftIn(spool).length === 0)
+    await until('all tasks have run', () => leftIn(spool).length === 0)
     assert.equal(api.asked(), 150)
     await daemon.waitFor(/Pokemon #150 is pokemon-150/)
     assert.equal(daemon.output.match(/Pokemon #(\d+) is pokemon-\1$/gm)?.length, 150)
     assert.equal(hostsOf(daemon).length, 1)
   })
 
-  it('run one after the other without spooler-concurrency', async () => {
+  it('all run without spooler-concurrency', async () => {
     const spool = spoolDirectory()
     const api = await pokemonApi(1)
     runPython([BATCH], pythonEnv(spool))
@@ -387,7 +387,7 @@ describe('tasks that are coroutines', { skip: skipUnless('python3') }, () => {
     assert.equal(api.asked(), 150)
   })
 
-  it('fail, retry and print each for itself, beside functions and a dictionary handler', async () => {
+  it('fail, retry and print each by itself, beside functions and a dictionary handler', async () => {
     const spool = spoolDirectory()
     const daemon = await startHost('python', {
       spool,
@@ -429,7 +429,7 @@ uwsgi.spooler = spooler
     drop(spool, 'b', packet({ task: 'meets', args: '["b","a"]' }))
     for (const task of ['again', 'aborts', 'plain', 'other']) drop(spool, task, packet({ task }))
     const dead = join(spool, '.spoold/dead')
-    await until('all have ended', () => leftIn(spool).length === 0 && leftInDead(dead).length === 2)
+    await until('all tasks have ended', () => leftIn(spool).length === 0 && leftInDead(dead).length === 2)
     assert.deepEqual(
       daemon.journal().sort(),
       [
@@ -451,7 +451,7 @@ uwsgi.spooler = spooler
     await daemon.waitFor(/task again.*once more/)
   })
 
-  it('one that ends its interpreter is counted alone, and the others run again', async () => {
+  it('run again if one of them kills their interpreter, and that one alone is counted', async () => {
     const spool = spoolDirectory()
     const daemon = await startHost('python', {
       spool,
@@ -475,11 +475,11 @@ async def waits():
     })
     drop(spool, 'waits', packet({ task: 'waits' }))
     drop(spool, 'kills', packet({ task: 'kills' }))
-    await until('it has killed', () => daemon.journal().length > 0)
+    await until('a task has begun that kills', () => daemon.journal().length > 0)
     writeFileSync(join(dirname(spool), 'gate'), '')
     const dead = join(spool, '.spoold/dead')
     await until(
-      'it is buried, and the other is done',
+      'that task is buried, and the other is done',
       () => leftIn(spool).length === 0 && leftInDead(dead).length === 1,
     )
     assert.equal(deadIn(spool).kills?.reason, 'crashes')

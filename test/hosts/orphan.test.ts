@@ -11,13 +11,13 @@ import { ROOT, workspace } from '../helpers/workspace.js'
 const HOSTS = join(ROOT, 'dist/hosts')
 const PAGE_BYTES = 4096
 
-describe('an interpreter whose worker has ended before it had come up', () => {
+describe('an interpreter whose worker has ended before the interpreter is ready', () => {
   for (const [language, requirement, command, file] of [
     ['Python', 'python3', PYTHON, 'python/main.py'],
     ['Perl', 'perl', 'perl', 'perl/main.pl'],
     ['Ruby', 'ruby', 'ruby', 'ruby/main.rb'],
   ] as const)
-    it(`ends without a word: ${language}`, { skip: skipUnless(requirement) }, async () => {
+    it(`ends with nothing on stderr: ${language}`, { skip: skipUnless(requirement) }, async () => {
       const page = join(workspace(), 'page')
       writeFileSync(page, Buffer.alloc(PAGE_BYTES))
       const fd = openSync(page, 'r+')

@@ -8,7 +8,7 @@ const ANSWERS =
 const DEATHS = 'line where object nothing zero method module missing croak none'.split(' ')
 
 const PROGRAMS: Readonly<Record<string, Program>> = {
-  'values and bodies are the same bytes, without a text flag, in the same directory': {
+  'a handler gets the same bytes in values and bodies, without a text flag, in the same directory': {
     language: 'perl',
     name: 'values',
     tasks: {
@@ -23,19 +23,19 @@ const PROGRAMS: Readonly<Record<string, Program>> = {
     },
     isOver: ({ calls, left }) => calls.length === 9 && left.length === 1,
   },
-  'each answer has the same fate, and what is printed is in the log': {
+  'each answer has the same outcome, and printed lines are in the log': {
     language: 'perl',
     name: 'answers',
     tasks: asked(ANSWERS),
     isOver: ({ journaled, left }) => left.length === 10 && journaled > 2 * ANSWERS.length,
   },
-  'each death is a retry': {
+  'each way to die leads to a retry': {
     language: 'perl',
     name: 'dies',
     tasks: asked(DEATHS),
     isOver: ({ journaled }) => journaled > 2 * DEATHS.length,
   },
-  'tasks make tasks: the same files with the same contents, and the same refusals': {
+  'a task that enqueues makes the same files with the same contents, and gets the same refusals': {
     language: 'perl',
     name: 'spools',
     tasks: { [name('go')]: packet({ go: '1' }) },

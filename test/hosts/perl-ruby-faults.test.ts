@@ -9,7 +9,7 @@ import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 import { hostsOf, OPTIONS, startHost } from './host-daemon.js'
 
-/** What a handler does to its interpreter, in both languages; and what is said of it. */
+/** What a handler does to its interpreter, in both languages, and what the log says of that. */
 const MISDEEDS = {
   exits: { perl: 'exit 3', ruby: 'exit! 3', death: 'exited with code 3' },
   'is killed': { perl: 'kill KILL => $$', ruby: 'Process.kill :KILL, $$', death: 'was killed by SIGKILL' },
@@ -36,7 +36,7 @@ uwsgi::spooler(sub {
     if ($env->{a} eq 'bad') { ${misdeed} }
     return uwsgi::SPOOL_OK;
 });`,
-    /** The parent's answer comes at once; its child waits for the gate, the other one comes back from the handler. */
+    /** The parent answers at once; one child waits for the gate, the other one returns from the handler. */
     forks: (gate: string) => `
 uwsgi::spooler(sub {
     if (!fork) { for (1 .. 9000) { last if -e '${gate}'; select(undef, undef, undef, .01) } journal('outlived'); POSIX::_exit(0) }
@@ -55,7 +55,7 @@ uwsgi::spooler(sub {
     journal($? >> 8);
     return -2;
 });`,
-    /** While signals arrive: so a write that has to wait is interrupted. */
+    /** Fills the pipe while signals arrive, so that a write that has to wait is interrupted. */
     fills: `
 use Fcntl;
 use Time::HiRes 'setitimer';
@@ -69,7 +69,7 @@ uwsgi::spooler(sub {
     fcntl(STDOUT, F_SETFL, $flags) if $env->{a} eq 'blocking';
     return -2;
 })`,
-    /** Until the file that the task names is there. */
+    /** Waits until the file that the task names exists. */
     waits: `
 uwsgi::spooler(sub {
     my ($env) = @_;
@@ -157,7 +157,7 @@ end`,
 } as const
 
 describe('the Ruby host', { skip: skipUnless('ruby') }, () => {
-  it('leaves a thread in a block of Dir.chdir: the next task runs, and pays for nothing', async () => {
+  it('runs the next tasks in the same interpreter if a thread stays in a block of Dir.chdir', async () => {
     const spool = spoolDirectory()
     for (let i = 0; i < 3; i++) drop(spool, `uwsgi_spoolfile_on_${i}`)
     const handler = `
@@ -169,7 +169,7 @@ def UWSGI.spooler(env)
 end`
     const ini = { 'spooler-ordered': true, 'spooler-max-crashes': 1 }
     const daemon = await startHost('ruby', { spool, handler, ini })
-    await until('all are over', () => leftIn(spool).length === 0)
+    await until('all tasks are over', () => leftIn(spool).length === 0)
     assert.equal(daemon.journal().length, 3)
     assert.equal(new Set(daemon.journal()).size, 1, 'one interpreter')
   })
@@ -179,17 +179,17 @@ for (const language of ['perl', 'ruby'] as const) {
   const sources = LANGUAGES[language]
   describe(`the ${sources.name} host`, { skip: skipUnless(language) }, () => {
     for (const [what, misdeed] of Object.entries(MISDEEDS))
-      it(`${what}: one crash of its task, and the others run once`, async () => {
+      it(`counts one crash, and runs the other tasks once, if a handler ${what}`, async () => {
         const spool = spoolDirectory()
         for (let i = 0; i < 20; i++) drop(spool, `uwsgi_spoolfile_on_a_${i}`, packet({ a: `good ${i}` }))
         drop(spool, 'uwsgi_spoolfile_on_a_9_bad', packet({ a: 'bad' }))
         const daemon = await startHost(language, {
           spool,
           handler: sources.handler(misdeed[language]),
-          // found by the second interpreter, too
+          // the second interpreter finds it too
           ini: { [OPTIONS[language]]: sources.file, 'spooler-ordered': true, 'spooler-max-crashes': 1 },
         })
-        await until('all are over', () => leftIn(spool).length === 0)
+        await until('all tasks are over', () => leftIn(spool).length === 0)
         const runs = daemon.journal()
         assert.deepEqual(
           runs.map(line => line.replace(/ \d+$/, '')).sort(),
@@ -200,7 +200,7 @@ for (const language of ['perl', 'ruby'] as const) {
         assert.ok(existsSync(join(spool, '.spoold/dead/uwsgi_spoolfile_on_a_9_bad')))
       })
 
-    it('forks processes that outlive the task; one that comes back from the handler is ended', async () => {
+    it('lets a forked process outlive its task, and ends one that returns from the handler', async () => {
       const spool = spoolDirectory()
       const gate = join(dirname(spool), 'gate')
       drop(spool)
@@ -210,13 +210,16 @@ for (const language of ['perl', 'ruby'] as const) {
       assert.match(daemon.journal()[0] ?? '', /a process that a task forked cannot speak for it/)
       assert.equal(hostsOf(daemon).length, 1)
       writeFileSync(gate, '')
-      await until('its child goes on', () => daemon.journal().includes('outlived'))
+      await until('the child goes on', () => daemon.journal().includes('outlived'))
       drop(spool)
       const times = (line: string) => daemon.journal().filter(each => each === line).length
-      await until('the next is over, and its child', () => times('done') === 2 && times('outlived') === 2)
+      await until(
+        'the next task is over, and its child',
+        () => times('done') === 2 && times('outlived') === 2,
+      )
     })
 
-    it('forks a child that fails: the log has it, and the child the code of a failure', async () => {
+    it('logs the error of a forked child, which exits with 1', async () => {
       const spool = spoolDirectory()
       drop(spool)
       const handler = sources.failingChild
@@ -227,20 +230,20 @@ for (const language of ['perl', 'ruby'] as const) {
     })
 
     for (const a of ['blocking', 'non-blocking'])
-      it(`has filled the pipe of its output, which is ${a}: what it answered counts`, async () => {
+      it(`counts the answer of a handler that has filled the pipe of its output, which is ${a}`, async () => {
         const spool = spoolDirectory()
         for (let i = 0; i < 5; i++) drop(spool, undefined, packet({ a }))
         const ini = { 'spooler-max-crashes': 1 }
         const daemon = await startHost(language, { spool, handler: sources.fills, ini })
-        await until('all are over', () => leftIn(spool).length === 0)
-        await until('all are done', () => daemon.output.match(/^\S.* done with task /gm)?.length === 5)
+        await until('all tasks are over', () => leftIn(spool).length === 0)
+        await until('all tasks are done', () => daemon.output.match(/^\S.* done with task /gm)?.length === 5)
         assert.equal(daemon.journal().length, 5)
       })
 
-    it('gives back what it has and did not start when the daemon stops', async () => {
+    it('gives back the tasks that it has not begun when the daemon stops', async () => {
       const spool = spoolDirectory()
       const gate = join(dirname(spool), 'gate')
-      // the fast ones have it given many at a time
+      // because of the fast tasks it gets many at a time
       for (let i = 1000; i < 3000; i++)
         drop(spool, `uwsgi_spoolfile_on_${i}`, packet({ gate: i === 2000 ? gate : '' }))
       const daemon = await startHost(language, {
@@ -249,10 +252,10 @@ for (const language of ['perl', 'ruby'] as const) {
         ini: { 'spooler-ordered': true, 'spooler-quiet': true },
       })
       const [host = 0] = hostsOf(daemon)
-      await until('it waits', () => daemon.journal().length === 1001, 60_000)
+      await until('the slow task waits', () => daemon.journal().length === 1001, 60_000)
       daemon.child.kill('SIGTERM')
       const isRecalled = () => readFileSync(`/proc/${host}/fd/5`)[4032] === 1
-      // where a task takes over 2 ms it is given one at a time, and there is nothing to give back
+      // if a task takes over 2 ms, it gets one at a time, and has nothing to give back
       const recalled = await until('the flag on its page is set', isRecalled, 10_000).catch(() => false)
       writeFileSync(gate, '')
       assert.equal(await daemon.code(), 0)
@@ -260,14 +263,14 @@ for (const language of ['perl', 'ruby'] as const) {
       if (recalled) assert.equal(daemon.journal().length, 1001)
     })
 
-    it('is one process a worker, dies with it, and has time to leave when the daemon stops', async () => {
+    it('dies with its worker, and has time for its exit functions when the daemon stops', async () => {
       const spool = spoolDirectory()
       const daemon = await startHost(language, { spool, handler: sources.leaves })
       const [first = 0] = hostsOf(daemon)
       const [worker = 0] = daemon.workers()
       process.kill(worker, 'SIGKILL')
-      await until('it is gone', () => !isAlive(first))
-      await until('another has come', () => hostsOf(daemon).some(pid => pid !== first))
+      await until('the interpreter is gone', () => !isAlive(first))
+      await until('another interpreter has come', () => hostsOf(daemon).some(pid => pid !== first))
       drop(spool)
       await until('the task is over', () => leftIn(spool).length === 0)
       daemon.child.kill('SIGTERM')
@@ -288,18 +291,18 @@ for (const language of ['perl', 'ruby'] as const) {
         const host = Number(daemon.journal()[0])
         const [worker = 0] = daemon.workers()
         process.kill(worker, 'SIGKILL')
-        await until('it is gone', () => !isAlive(host), 20_000)
+        await until('the interpreter is gone', () => !isAlive(host), 20_000)
         assert.equal(leftIn(spool).length, 1)
       })
 
-    it('names what the module has not', async () => {
+    it('names a function that the module lacks', async () => {
       const spool = spoolDirectory()
       drop(spool)
       const daemon = await startHost(language, { spool, handler: sources.missing[0] })
       await daemon.waitFor(sources.missing[1])
     })
 
-    it('does not start with what cannot be loaded, and says where it fails', async () => {
+    it('does not start with code that cannot be loaded, and says where it fails', async () => {
       const spool = spoolDirectory()
       const daemon = await startHost(language, { spool, handler: sources.unloadable[0], isUnready: true })
       assert.equal(await daemon.code(), 1)

@@ -9,7 +9,7 @@ import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 import { startHost, writeHandler } from './host-daemon.js'
 
-describe('the Perl host, where uWSGI errs', { skip: skipUnless('perl') }, () => {
+describe('the Perl host, where uWSGI has faults', { skip: skipUnless('perl') }, () => {
   it('gives the name of the task under its key, and empty values as they are', async () => {
     const spool = spoolDirectory()
     drop(spool, 'uwsgi_spoolfile_on_a', packet({ empty: '', next: 'x', last: '' }))
@@ -18,7 +18,7 @@ describe('the Perl host, where uWSGI errs', { skip: skipUnless('perl') }, () => 
       handler:
         'uwsgi::spooler(sub { my ($e) = @_; journal(join " ", map { "$_=<$e->{$_}>" } sort keys %$e); -2 })',
     })
-    await until('it ran', () => leftIn(spool).length === 0)
+    await until('the task has run', () => leftIn(spool).length === 0)
     assert.deepEqual(daemon.journal(), ['empty=<> last=<> next=<x> spooler_task_name=<uwsgi_spoolfile_on_a>'])
   })
 
@@ -38,7 +38,7 @@ uwsgi::spooler(sub { my ($e) = @_; journal($$); next if $e->{a} eq 'next'; uwsgi
     assert.equal(new Set(daemon.journal()).size, 1)
   })
 
-  it('says why a task is not stored', async () => {
+  it('says in the error of spool why a task is not stored', async () => {
     const spool = spoolDirectory()
     drop(spool)
     const daemon = await startHost('perl', {
@@ -51,7 +51,7 @@ uwsgi::spooler(sub {
     -2;
 })`,
     })
-    await until('it ran', () => daemon.journal().length === 3)
+    await until('the task has run', () => daemon.journal().length === 3)
     const [long = '', nowhere = '', priority = ''] = daemon.journal()
     assert.match(long, /"k" takes 70000 bytes.* at .*tasks\.pl line \d+/)
     assert.match(nowhere, /\/nowhere/)
@@ -59,7 +59,7 @@ uwsgi::spooler(sub {
   })
 })
 
-describe('the Ruby host, where uWSGI errs', { skip: skipUnless('ruby') }, () => {
+describe('the Ruby host, where uWSGI has faults', { skip: skipUnless('ruby') }, () => {
   it('outlives answers of more than 32 bits, and exceptions without a message', async () => {
     const spool = spoolDirectory()
     for (const a of ['large', 'mute', 'odd']) drop(spool, `uwsgi_spoolfile_on_${a}`, packet({ a }))
@@ -89,7 +89,7 @@ describe('code of Perl and Ruby', () => {
     ['perl', 'Perl'],
     ['ruby', 'Ruby'],
   ] as const)
-    it(`that registers nothing is an error at the start, in ${name}`, {
+    it(`fails the start if it registers nothing, in ${name}`, {
       skip: skipUnless(language),
     }, async () => {
       const daemon = await startHost(language, { spool: spoolDirectory(), handler: '1;', isUnready: true })
@@ -98,8 +98,8 @@ describe('code of Perl and Ruby', () => {
     })
 })
 
-describe('what Perl loads', { skip: skipUnless('perl') }, () => {
-  it('is perl-exec, then perl-exec-post-fork, then the hook; $0 is the file', async () => {
+describe('the code that Perl loads', { skip: skipUnless('perl') }, () => {
+  it('runs in the order perl-exec, perl-exec-post-fork, hook, with its file in $0', async () => {
     const spool = spoolDirectory()
     writeHandler(
       spool,
@@ -119,13 +119,13 @@ describe('what Perl loads', { skip: skipUnless('perl') }, () => {
       isForeign: true,
       ini: { 'perl-exec-post-fork': 'last.pl', 'perl-exec': 'first.pl' },
     })
-    await until('it ran', () => leftIn(spool).length === 0)
+    await until('the task has run', () => leftIn(spool).length === 0)
     assert.deepEqual(daemon.journal(), ['first.pl last.pl hook'])
   })
 })
 
-describe('what Ruby loads', { skip: skipUnless('ruby') }, () => {
-  it('is found in rb-lib, by a path, and beside the ini; shared-rbrequire comes first, the hook last', async () => {
+describe('the code that Ruby loads', { skip: skipUnless('ruby') }, () => {
+  it('is found in rb-lib, by a path and beside the ini, and runs after shared-rbrequire and before the hook', async () => {
     const spool = spoolDirectory()
     const directory = dirname(spool)
     mkdirSync(join(directory, 'lib/deep'), { recursive: true })
@@ -147,11 +147,11 @@ def UWSGI.spooler(env) journal($seen.join(' ') + JSON.generate([])); -2 end`
         'shared-rbrequire': shared,
       },
     })
-    await until('it ran', () => leftIn(spool).length === 0)
+    await until('the task has run', () => leftIn(spool).length === 0)
     assert.deepEqual(daemon.journal(), ['shared name path bare hook[]'])
   })
 
-  it('may include UWSGI, and has its lock', async () => {
+  it('may include UWSGI, whose lock lets one worker at a time on', async () => {
     const spool = spoolDirectory()
     for (let i = 0; i < 20; i++) drop(spool)
     const daemon = await startHost('ruby', {
@@ -181,7 +181,7 @@ end`,
 })
 
 describe('Perl and Ruby in one ini', { skip: skipUnless('perl', 'ruby') }, () => {
-  it('are asked in this order, by spooler-import too', async () => {
+  it('are asked in this order, even if spooler-import names Ruby first', async () => {
     const spool = spoolDirectory()
     const perl = writeHandler(
       spool,
@@ -195,12 +195,12 @@ describe('Perl and Ruby in one ini', { skip: skipUnless('perl', 'ruby') }, () =>
       isForeign: true,
       ini: { 'spooler-import': [ruby, perl], 'spooler-ordered': true },
     })
-    await until('all ran', () => leftIn(spool).length === 0)
+    await until('all tasks have run', () => leftIn(spool).length === 0)
     assert.deepEqual(daemon.journal(), ['perl perl', 'perl ruby', 'ruby ruby', 'perl undef', 'ruby undef'])
   })
 })
 
-// Node 20 pads the names of abstract sockets, so the daemon's own cannot be found there: the peer is uWSGI's
+// Node 20 pads the names of abstract sockets, so a daemon cannot be found there: the handler listens at one as uWSGI does
 describe('a signal to an abstract socket', { skip: skipUnless('python3', 'ruby') }, () => {
   const HANDLERS = {
     python: (name: string) => `

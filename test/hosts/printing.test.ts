@@ -13,11 +13,11 @@ import { spoolDirectory } from '../helpers/workspace.js'
 import { hostsOf, type Language, startHost } from './host-daemon.js'
 
 const TASKS = process.env.SPOOLD_TEST_LONG === undefined ? 1000 : 6000
-/** A program costs the most, on a busy machine above all. */
+/** Programs take the longest, above all on a busy machine. */
 const LIMIT_MS = Math.max(120_000, TASKS * 100)
 const names = Array.from({ length: TASKS }, (_, i) => `t${i}`)
 
-/** Prints in every way that there is; every tenth has a child do it, too. */
+/** Print in every way that there is; in every tenth task a child prints too. */
 const HANDLERS: Readonly<Record<Language, string>> = {
   python: `
 import subprocess
@@ -63,7 +63,7 @@ async function logOf(setup: DaemonSetup, start: (setup: DaemonSetup) => Promise<
   for (const name of names) drop(setup.spool, name)
   const daemon = await start({ ...setup, ini: { logto: log, ...setup.ini }, isUnready: true })
   const isToldOf = () => readFileSync(log, 'utf8').split(' done with task ').length > TASKS
-  await until('all are done', () => leftIn(setup.spool).length === 0 && isToldOf(), LIMIT_MS)
+  await until('all tasks are done', () => leftIn(setup.spool).length === 0 && isToldOf(), LIMIT_MS)
   daemon.child.kill('SIGTERM')
   assert.equal(await daemon.code(), 0)
   return readFileSync(log, 'utf8')
@@ -94,7 +94,7 @@ describe('what a handler prints stands whole between the lines of its task', () 
       assertPrinted(await logOf(setup, each => startHost(language, each)), all)
     })
 
-  it('a program', async () => {
+  it('a program of spooler-exec', async () => {
     const command = 'echo $SPOOL_task_name out; echo $SPOOL_task_name err >&2; exit 0'
     const setup = { spool: spoolDirectory(), isForeign: true, ini: { 'spooler-exec': command } } as const
     const log = await logOf(setup, startDaemon)
@@ -108,7 +108,7 @@ describe('what a handler prints stands whole between the lines of its task', () 
 describe('what a handler in Python prints', () => {
   const skip = skipUnless('python3')
 
-  it('is logged while it runs, and is its last words when it dies', { skip }, async () => {
+  it('is logged while the task runs, and to the last half line when it dies', { skip }, async () => {
     const spool = spoolDirectory()
     const handler = `
 import signal
@@ -131,7 +131,7 @@ uwsgi.spooler = spooler
     assert.match(daemon.output, /a begins\n(\[spooler .*\n)*half a line of a\n/)
   })
 
-  it('follows a line for each run: what an interpreter was sent and did not begin has none', {
+  it('follows one line per run, and a task that is given back unbegun has no line', {
     skip,
   }, async () => {
     const spool = spoolDirectory()
@@ -142,20 +142,20 @@ def spooler(env):
 uwsgi.spooler = spooler
 `
     const daemon = await startHost('python', { spool, handler, env: { PYTHONUNBUFFERED: '1' } })
-    const first = names.slice(0, 500) // fast ones, so that it is sent several
+    const first = names.slice(0, 500) // fast tasks, so that it is sent several at a time
     for (const name of first) drop(spool, name)
     const untilDone = (count: number) =>
       until(`${count} are done`, () => daemon.output.split(' done with task ').length > count)
     await untilDone(first.length)
     const [host = 0] = hostsOf(daemon)
     const sent: string[] = []
-    /** Sends it some that it does not begin. @returns false if that was over before anybody looked: they are handed back after 50 ms */
+    /** Sends a stopped interpreter some tasks. @returns false if they went back, which takes 50 ms, before the test looked */
     const isSeenSent = async (): Promise<boolean> => {
       process.kill(host, 'SIGSTOP')
       const dueSeconds = Math.ceil(Date.now() / 1000 + 1)
       const some = names.slice(first.length + sent.length).slice(0, 5)
       sent.push(...some)
-      const paths = some.map(name => drop(spool, name, undefined, dueSeconds)) // it finds them due together
+      const paths = some.map(name => drop(spool, name, undefined, dueSeconds)) // all are due at the same time
       const held = () => {
         const locks = readLocks()
         return paths.filter(path => {
@@ -163,11 +163,11 @@ uwsgi.spooler = spooler
           return locks.isHeld(dev, ino)
         }).length
       }
-      const isSeen = await until('it was sent some', () => held() > 0, 4000).then(
+      const isSeen = await until('the interpreter has been sent some tasks', () => held() > 0, 4000).then(
         () => true,
         () => false,
       )
-      if (isSeen) await until('they are handed back', () => held() === 0)
+      if (isSeen) await until('the tasks are given back', () => held() === 0)
       process.kill(host, 'SIGCONT')
       await untilDone(first.length + sent.length)
       return isSeen
@@ -182,7 +182,7 @@ uwsgi.spooler = spooler
     assert.deepEqual([...(lines ?? [])].sort(), expected.sort())
   })
 
-  it('is logged for tasks that fail, one after the other, and of the end of the interpreter', {
+  it('is logged before the failure of its task, and at the end of the interpreter too', {
     skip,
   }, async () => {
     const spool = spoolDirectory()
@@ -199,7 +199,10 @@ uwsgi.spooler = spooler
     for (const name of failing) drop(spool, name)
     const daemon = await startHost('python', { spool, handler, ini: { 'spooler-frequency': 1000 } })
     await daemon.waitFor(/task t99 failed/)
-    await until('all have failed', () => daemon.output.split(' failed, runs again ').length > failing.length)
+    await until(
+      'all tasks have failed',
+      () => daemon.output.split(' failed, runs again ').length > failing.length,
+    )
     for (const name of failing)
       assert.match(
         daemon.output,
@@ -212,7 +215,7 @@ uwsgi.spooler = spooler
     assert.match(daemon.output, /^at the end$/m)
   })
 
-  it('is not held by the daemon when the log is not read as fast as it is printed', { skip }, async () => {
+  it('is logged whole, and the master stays below 200 MB, at 200,000 lines', { skip }, async () => {
     const spool = spoolDirectory()
     const log = join(dirname(spool), 'log')
     const handler = `
@@ -225,7 +228,7 @@ uwsgi.spooler = spooler
     drop(spool, 'a')
     let most = 0
     await until(
-      'it is done',
+      'the task is done',
       () => {
         const [, kilobytes] = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${daemon.pid}/status`, 'utf8')) ?? []
         most = Math.max(most, Number(kilobytes))

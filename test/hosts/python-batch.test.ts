@@ -168,7 +168,7 @@ assert os.listdir(a) == []
 })
 
 describe('batches in Python, killed', { skip: skipUnless('python3') }, () => {
-  it('between two renames: a part is stored, and the same batch with ids completes it without doubles', () => {
+  it('between two renames are stored in part, and the same batch with ids stores the rest without doubles', () => {
     const spool = spoolDirectory()
     const program = (after: number) => `${SHOP}
 import os, signal
@@ -204,7 +204,7 @@ shop(${JSON.stringify(spool)}).schedule_batch(batch)
     )
   })
 
-  it('an id that JavaScript has stored is stored, and the other way round', async () => {
+  it('know an id that JavaScript has stored, and JavaScript knows theirs', async () => {
     const spool = spoolDirectory()
     await enqueue({ to: 'joe' }, { spooler: spool, id: 'one' })
     const code = `${SHOP}
@@ -216,7 +216,7 @@ for name in ('one', 'two'): shop(${JSON.stringify(spool)}).with_options(id=name)
 })
 
 describe('batches in Python, in a daemon', { skip: skipUnless('python3') }, () => {
-  it('a batch of a task goes to its own spool and to that of a queue, and an id is stored once', async () => {
+  it('go from a task to its own spool and to that of a queue, and an id is stored once', async () => {
     const spool = spoolDirectory()
     const mail = spoolDirectory()
     const daemon = await startHost('python', {
@@ -242,7 +242,7 @@ send = 'send'
       ini: { spooler: [spool, mail], 'spooler-queue': `mail=${mail}` },
     })
     await enqueue({ task: 'start' }, { spooler: spool })
-    await until('all ran', () => daemon.journal().length === 303)
+    await until('all tasks have run', () => daemon.journal().length === 303)
     const journal = daemon.journal().sort()
     assert.deepEqual(journal.slice(0, 2), ['mail', 'stored 303'])
     assert.deepEqual(
@@ -252,7 +252,7 @@ send = 'send'
     assert.equal(new Set(journal).size, 303)
   })
 
-  it('a batch over a real daemon’s socket is stored over one connection', async () => {
+  it('are stored over one connection to the socket of a daemon', async () => {
     const spool = spoolDirectory()
     const socket = join(dirname(spool), 's')
     const handler = 'export default env => (JOURNAL(env.args), SPOOL_OK)'
@@ -265,13 +265,13 @@ socket.socket.connect = counted
 jobs = shop(${JSON.stringify(socket)}).schedule_batch(batch_of(*'a' * 400))
 print(len(jobs), len(opened))`
     assert.equal(runPython(['-c', code], pythonEnv()), '400 1\n')
-    await until('all ran', () => daemon.journal().length === 400)
+    await until('all tasks have run', () => daemon.journal().length === 400)
     assert.equal(new Set(daemon.journal()).size, 400)
   })
 })
 
 describe('batches in Python, timed', { skip: skipUnless('python3') }, () => {
-  it('1,000 tasks take at most three times as long as in JavaScript', async () => {
+  it('store 1,000 tasks in at most three times the time that JavaScript takes', async () => {
     const [ours, theirs]: [number[], number[]] = [[], []]
     for (let round = 0; round < 5; round++) {
       const spooler = spoolDirectory()
@@ -297,7 +297,7 @@ print((time.monotonic() - began) * 1000)`
   })
 })
 
-it('the delay of a retry is the same in both languages', { skip: skipUnless('python3') }, () => {
+it('the delay of a retry is the same in Python and JavaScript', { skip: skipUnless('python3') }, () => {
   const file = join(FIXTURES, 'named/delays.json')
   const [, ...rows]: number[][] = JSON.parse(readFileSync(file, 'utf8'))
   for (const [attempt = 0, delayMs = 0, capMs = 0, chance = 0, expected] of rows) {

@@ -32,7 +32,7 @@ describe("the programs of Spinach's manual, with their import lines changed", {
     assert.equal(program.output, 'Starting workers, ^C to quit\nComputed 5 + 3 = 8\n')
   })
 
-  it('a signal that comes while threads start ends all of them', async () => {
+  it('a SIGINT that comes while threads start ends all of them', async () => {
     const file = join(workspace(), 'interrupted.py')
     writeFileSync(
       file,
@@ -52,7 +52,7 @@ print('ended')
     assert.equal(program.output, 'ended\n')
   })
 
-  it('page 2.3: a periodic task runs every five seconds, and SIGTERM ends the workers', async () => {
+  it('page 2.3: a periodic task runs first after five seconds, and SIGTERM ends the workers', async () => {
     const began = performance.now()
     const program = start('periodic')
     await program.waitFor(/Making coffee\.\.\./)
@@ -61,7 +61,7 @@ print('ended')
     assert.equal(await program.code(), 0)
   })
 
-  it('page 5: workers of one queue run its tasks, and stop when it is empty', async () => {
+  it('page 5: workers of one queue run its tasks alone, and stop when the queue is empty', async () => {
     const began = performance.now()
     const program = start('queues')
     assert.equal(await program.code(), 0, program.output)
@@ -116,7 +116,7 @@ logging.disable(logging.CRITICAL)
 def drain(spin, **options): spin.start_workers(number=1, stop_when_queue_empty=True, **options)
 `
 
-/** What Spinach's own tests check of what its manual promises. */
+/** What Spinach's manual promises and its own tests check. */
 const BEHAVIOURS: ReadonlyArray<readonly [title: string, code: string]> = [
   [
     'a task is scheduled by its name, its function or itself, and a decorated function stays as it is',
@@ -369,7 +369,7 @@ assert exponential_backoff(10000) <= timedelta(minutes=20) and exponential_backo
   ],
 ]
 
-describe('in the process, as Spinach', { skip: skipUnless('python3') }, () => {
+describe('the Engine of spoold, as that of Spinach', { skip: skipUnless('python3') }, () => {
   const python = new Snippets(LIBRARIES.spoold + RECORDER)
   for (const [title, code] of BEHAVIOURS) python.it(title, code)
 })

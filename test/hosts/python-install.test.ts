@@ -13,8 +13,8 @@ import { PYTHON_LIBRARY, pythonEnv, runPython } from './named-host.js'
 const VERSION: string = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')).version
 const WHEEL = join(ROOT, `dist/hosts/python/spoold-${VERSION}-py3-none-any.whl`)
 
-describe("installing Python's library", () => {
-  it('one command prints what pip takes, and what to do next', async () => {
+describe("the wheel of Python's library", () => {
+  it('is named by spoold python-library, with its extras and what to do next', async () => {
     const { code, stdout, stderr } = await inProcess(['python-library'])
     assert.deepEqual([code, stdout], [0, `${WHEEL}\n`])
     assert.match(
@@ -27,7 +27,7 @@ describe("installing Python's library", () => {
     assert.match(wrong.stderr, /expected flask, django, sentry, datadog, got "flak"/)
   })
 
-  it('it installs without a network, from a directory that nobody may write', {
+  it('is installed without a network, and nothing is built in its directory', {
     skip: skipUnless('python3-venv'),
   }, () => {
     const venv = join(workspace(), 'venv')
@@ -52,7 +52,7 @@ describe("installing Python's library", () => {
     assert.deepEqual(JSON.parse(listed), ['datadog', 'django', 'flask', 'sentry'])
   })
 
-  it('the package is the library, whole, and the same at each build', () => {
+  it('has each file of the library, and the version of spoold', () => {
     const code = `import json, zipfile; print(json.dumps(sorted(zipfile.ZipFile(${JSON.stringify(WHEEL)}).namelist())))`
     const names: string[] = JSON.parse(runPython(['-c', code], {}))
     const files = readdirSync(PYTHON_LIBRARY, { recursive: true, withFileTypes: true })
@@ -66,7 +66,7 @@ describe("installing Python's library", () => {
     )
   })
 
-  it('integrations use what the manual says, and nothing else of the library', () => {
+  it('has integrations that use nothing of the library that docs/python-tasks.md does not name', () => {
     const manual = readFileSync(join(ROOT, 'docs/python-tasks.md'), 'utf8')
     const contrib = join(PYTHON_LIBRARY, 'spoold/contrib')
     const used = new Set<string>()
@@ -98,7 +98,7 @@ describe("installing Python's library", () => {
     }
   })
 
-  it('what is not used is not loaded', { skip: skipUnless('python3') }, () => {
+  it('has a library that loads no module before it is used', { skip: skipUnless('python3') }, () => {
     const code = `
 import sys
 import spoold
@@ -175,7 +175,7 @@ describe('versions of Python', () => {
 
   for (let minor = 7; minor <= 14; minor++) {
     const version: Version = `3.${minor}`
-    it(`${version}: the library from its package, and the host`, {
+    it(`${version} runs the library from its wheel, and the host`, {
       skip: skipUnless(`python${version}`),
     }, async () => {
       const spool = spoolDirectory()
@@ -209,7 +209,7 @@ describe('versions of Python', () => {
   }
 })
 
-describe('types of Python’s library', { skip: skipUnless('venv:mypy') }, () => {
+describe('the types of Python’s library', { skip: skipUnless('venv:mypy') }, () => {
   const mypy = (...args: string[]) => {
     const { stdout, stderr } = spawnSync(
       join(virtualenv('mypy'), 'bin/mypy'),
@@ -225,11 +225,11 @@ describe('types of Python’s library', { skip: skipUnless('venv:mypy') }, () =>
   }
   const CACHE = workspace()
 
-  it('it has none that are wrong', () => {
+  it('pass mypy --strict', () => {
     assert.match(mypy(join(PYTHON_LIBRARY, 'spoold')), /^Success: no issues found in \d+ source files\n$/)
   })
 
-  it('programs that use it are checked: what is right passes, what is wrong is named', () => {
+  it('let mypy name each mistake of a program, and nothing else', () => {
     const file = join(FIXTURES, 'named/python/typed.py')
     const wanted = readFileSync(file, 'utf8')
       .split('\n')

@@ -12,14 +12,14 @@ import { UWSGIS } from '../helpers/uwsgi.js'
 import { FIXTURES, spoolDirectory } from '../helpers/workspace.js'
 import { writeHandler } from './host-daemon.js'
 
-/** A program of fixtures/hosts/python, what it is given, and when all is seen. */
+/** A program of fixtures/hosts/python, its tasks, and what is seen when its run is over. */
 interface Program {
   readonly tasks: readonly Buffer[]
   /** How many different lines it journals. */
   readonly lines: number
   /** How many files stay. */
   readonly left?: number
-  /** The order is that of a directory that changes meanwhile. */
+  /** True if its lines come in the order of a directory that changes meanwhile. */
   readonly hasOwnOrder?: true
 }
 
@@ -107,7 +107,7 @@ for (const uwsgi of UWSGIS)
         const ours = await watch(name, program, (ini, _directory, spool) =>
           startDaemon({ spool, isForeign: true, ini: { ...ini, ...uwsgi.samePython }, isUnready: true }),
         )
-        // a traceback goes on in indented lines
+        // spoold indents the further lines of a traceback
         assert.deepEqual({ ...ours, log: ours.log.map(line => line.replace(/^ {2}/, '')).sort() }, theirs)
       })
   })
@@ -134,7 +134,7 @@ async function watch(
   const left = leftIn(spool).map(file => describePacket(readFileSync(join(spool, file))))
   await until('the log is complete', () => isTold(process.output, program))
   process.child.kill('SIGINT')
-  // uWSGI's Python takes one that comes in a task for an exception of the task, and goes on
+  // uWSGI's Python takes a SIGINT during a task for an exception of the task, and goes on
   const again = setInterval(() => process.child.kill('SIGINT'), 10_000)
   await process.exited
   clearInterval(again)
@@ -142,12 +142,12 @@ async function watch(
   return { calls: program.hasOwnOrder ? lines.sort() : lines, left, log: logOf(process.output, spool) }
 }
 
-/** Of each task that stays, the log has said why. */
+/** True if the log has said why each task stays. */
 function isTold(output: string, { left = 0 }: Program): boolean {
   return left === 0 || (output.match(/managing request/g)?.length ?? 0) >= left
 }
 
-/** The lines of tracebacks, each once. The signal that ends uWSGI may interrupt its Python anywhere. */
+/** Returns the lines of tracebacks, each once: the signal that ends uWSGI may interrupt its Python anywhere. */
 function logOf(output: string, spool: string): string[] {
   const lines = output
     .replaceAll(dirname(spool), '')
@@ -159,7 +159,7 @@ function logOf(output: string, spool: string): string[] {
   return [...new Set(lines.filter(line => isTrace(line) && !isOwn(line)))].sort()
 }
 
-/** The pairs and the body; modifier2 is ours. */
+/** Returns the pairs and the body, without modifier2, which is spoold's state byte. */
 function describePacket(bytes: Buffer): string {
   const end = 4 + bytes.readUInt16LE(1)
   const vars = parseVars(bytes.toString('latin1'), 4, end)

@@ -13,7 +13,7 @@ import { startHost } from './host-daemon.js'
 
 const NAME = 'uwsgi_spoolfile_on_x'
 
-describe('a task in Python may start processes of its own', { concurrency: 2 }, () => {
+describe('processes that a Python task starts by multiprocessing', { concurrency: 2 }, () => {
   const POOLS = `
 import multiprocessing, pickle
 from concurrent.futures import ProcessPoolExecutor
@@ -35,7 +35,7 @@ uwsgi.register_signal(1, '', print)
       'a file that is named by its path': {},
       'a module that pythonpath finds': { pythonpath: '%d', import: 'tasks' },
     }))
-      it(`with ${version}, whose functions are in ${how}`, {
+      it(`run in Python ${version} the functions of ${how}`, {
         skip: skipUnless(`python${version}`),
       }, async () => {
         const spool = spoolDirectory()
@@ -45,14 +45,14 @@ uwsgi.register_signal(1, '', print)
           ini: { python: python(version), ...ini },
         })
         drop(spool, NAME)
-        await until(`it is done:\n${daemon.output}`, () => leftIn(spool).length === 0)
+        await until(`the task is done:\n${daemon.output}`, () => leftIn(spool).length === 0)
         assert.deepEqual(daemon.journal(), SAID)
         assert.doesNotMatch(daemon.output, /Traceback|Error/)
         daemon.child.kill('SIGTERM')
         await daemon.exited
       })
 
-  it('which it may terminate when they are forked', { skip: skipUnless('python3') }, async () => {
+  it('may be terminated by the task when they are forked', { skip: skipUnless('python3') }, async () => {
     const spool = spoolDirectory()
     const handler = `
 import multiprocessing
@@ -69,13 +69,13 @@ uwsgi.spooler = spooler
 `
     const daemon = await startHost('python', { spool, handler })
     drop(spool, NAME)
-    await until(`it is done:\n${daemon.output}`, () => leftIn(spool).length === 0)
+    await until(`the task is done:\n${daemon.output}`, () => leftIn(spool).length === 0)
     assert.deepEqual(daemon.journal(), ['-15'])
     daemon.child.kill('SIGTERM')
     await daemon.exited
   })
 
-  it('in which uwsgi has all names, and answers nothing', { skip: skipUnless('python3') }, async () => {
+  it('find the module uwsgi, whose spool raises an error', { skip: skipUnless('python3') }, async () => {
     const spool = spoolDirectory()
     const handler = `
 import multiprocessing
@@ -89,12 +89,12 @@ uwsgi.spooler = spooler
 `
     const daemon = await startHost('python', { spool, handler })
     drop(spool, NAME)
-    await until(`it is done:\n${daemon.output}`, () => leftIn(spool).length === 0)
+    await until(`the task is done:\n${daemon.output}`, () => leftIn(spool).length === 0)
     assert.match(daemon.journal()[0] ?? '', /^a process that a task started cannot speak for it/)
   })
 })
 
-describe('one file of Python is one, whatever it is called', {
+describe('a Python file that has more than one name', {
   skip: skipUnless('python3'),
   concurrency: 2,
 }, () => {
@@ -103,7 +103,7 @@ tasks = Tasks()
 @tasks.task(name='send-mail')
 def send_mail(to): print('mail to', to)
 `
-  it('it is loaded once, under the name by which others import it', async () => {
+  it('is loaded once, under the name by which others import it', async () => {
     const spool = spoolDirectory()
     const home = dirname(spool)
     const handler = `
@@ -119,11 +119,11 @@ uwsgi.spooler = spooler
 `
     const daemon = await startHost('python', { spool, handler })
     drop(spool, NAME)
-    await until(`it is done:\n${daemon.output}`, () => leftIn(spool).length === 0)
+    await until(`the task is done:\n${daemon.output}`, () => leftIn(spool).length === 0)
     assert.deepEqual(daemon.journal(), ["['tasks'] True True"])
   })
 
-  it('a file that is loaded under two names all the same has its tasks once', async () => {
+  it('has its tasks once, even if it is loaded under two names', async () => {
     const spool = spoolDirectory()
     const home = dirname(spool)
     writeFileSync(join(home, 'json.py'), TASKS) // not importable: another module has its name
@@ -141,7 +141,7 @@ mine = importlib.util.module_from_spec(spec); sys.modules['mine'] = mine; spec.l
     await daemon.waitFor('mail to joe')
   })
 
-  it('a name that is taken while tasks run affects none that was known before', async () => {
+  it('keeps its task if a running task registers another function under the same task name', async () => {
     const spool = spoolDirectory()
     const handler = `${TASKS}
 @tasks.task(name='late')
@@ -153,7 +153,7 @@ def late():
 `
     const daemon = await startHost('python', { spool, handler })
     drop(spool, `${NAME}_1`, packet({ task: 'late', args: '[]' }))
-    await until('it is done', () => leftIn(spool).length === 0)
+    await until('the task is done', () => leftIn(spool).length === 0)
     drop(spool, `${NAME}_2`, packet({ task: 'send-mail', args: '["joe"]' }))
     await daemon.waitFor(/mail to joe/)
     assert.doesNotMatch(daemon.output, /two tasks have the name/)

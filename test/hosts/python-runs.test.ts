@@ -97,7 +97,7 @@ describe('runs of tasks in Python', { skip: skipUnless('python3') }, () => {
       .journal()
       .filter(line => line.startsWith(`${task}: `))
       .map(line => line.slice(task.length + 2))
-  /** Without those of the middleware and of the records. */
+  /** Returns the lines of a task without those of middleware and of log records. */
   const ownLinesOf = (task: string) => linesOf(task).filter(line => !/^(record|enter|leave) /.test(line))
   const enqueueTask = (task: string, args: unknown[] = [], options: { at?: number } = {}) =>
     enqueue({ task: `shop:${task}`, args: JSON.stringify(args) }, { spooler: spool, ...options })
@@ -123,7 +123,7 @@ describe('runs of tasks in Python', { skip: skipUnless('python3') }, () => {
     daemon = await starting
   })
 
-  it('middleware is around them, the outermost registry first, in the context of the run', async () => {
+  it('are inside middleware, the outermost registry first, in the context of the run', async () => {
     await enqueueTask('layers', [5])
     await enqueueTask('coroutine')
     await ended('layers', 7)
@@ -139,7 +139,7 @@ describe('runs of tasks in Python', { skip: skipUnless('python3') }, () => {
     )
   })
 
-  it('what middleware raises is the failure of the task, which is not called', async () => {
+  it('fail by what middleware raises, and the task is not called', async () => {
     const before = linesOf('layers').length
     await enqueueTask('layers', ['refused by inner'])
     await ended('layers', before + 5)
@@ -152,9 +152,9 @@ describe('runs of tasks in Python', { skip: skipUnless('python3') }, () => {
     )
   })
 
-  it('job.at is when it was to start, also of a retry, whose time is known to receivers before', async () => {
+  it('have in job.at when they were to start, and receivers know it before a retry', async () => {
     await enqueueTask('times')
-    await until('it has run twice', () => ownLinesOf('times').length === 3)
+    await until('the task has run twice', () => ownLinesOf('times').length === 3)
     const [first = '', again = '', second = ''] = ownLinesOf('times')
     assert.match(first, /^waited \d\.\d, attempt 1 at /)
     assert.match(again, /^again in [234] s at /) // spooler-retry-delay = 2s
@@ -164,28 +164,28 @@ describe('runs of tasks in Python', { skip: skipUnless('python3') }, () => {
     assert.ok(Math.abs(late) <= 1, `it was to run ${late} s after what was announced`)
     const at = Math.ceil(Date.now() / 1000) + 1
     await enqueueTask('late', [new Date(at * 1000).toISOString().replace('.000Z', '+00:00')], { at })
-    await until('it has run', () => ownLinesOf('late').length === 2)
+    await until('the task has run', () => ownLinesOf('late').length === 2)
     assert.equal(ownLinesOf('late')[1], 'True')
   })
 
-  it('a task that waited in the queue knows for how long', async () => {
+  it('know from job.at how long the task has waited in the queue', async () => {
     const name = 'uwsgi_spoolfile_on_host_1_1_1_1_1'
     drop(spool, name, packet({ task: 'shop:times', args: '[]' }), Date.now() / 1000 - 7.5)
-    await until('it has begun', () =>
+    await until('the task has begun', () =>
       linesOf('times').some(line => /^waited [78]\.\d, attempt 1 /.test(line)),
     )
   })
 
-  it('hidden keys are hidden in the fields of the job', async () => {
+  it('hide the keys of spooler-hide in the fields of the job', async () => {
     await enqueueTask('login', ['hunter2'])
-    await until('it has run', () => ownLinesOf('login').length === 1)
+    await until('the task has run', () => ownLinesOf('login').length === 1)
     assert.deepEqual(ownLinesOf('login'), ["('[hidden]',)"])
   })
 
-  it('what was raised is kept with its cause, where a task aborts, and at its last retry', async () => {
+  it('leave what was raised, with its cause, in the dead letter, at an abort and at the last retry', async () => {
     await enqueueTask('aborts')
     await enqueueTask('again')
-    await until('both are dead', async () => {
+    await until('both tasks are dead', async () => {
       const { stdout } = await spoold(['ls', '--json', '--state', 'dead', spool])
       return stdout.includes('shop:aborts') && stdout.includes('shop:again')
     })
@@ -199,7 +199,7 @@ describe('runs of tasks in Python', { skip: skipUnless('python3') }, () => {
     assert.match(again.lastError ?? JSON.stringify(again), /once more\nTraceback[\s\S]*KeyError: 'key'/)
   })
 
-  it('records go to the handlers of the application, and what the daemon logs is not printed twice', async () => {
+  it('send log records to the handlers of the application, and print no failure twice', async () => {
     await enqueueTask('says')
     await ended('says', 5)
     const records = linesOf('says').filter(line => line.startsWith('record'))
@@ -222,22 +222,22 @@ describe('runs of tasks in Python', { skip: skipUnless('python3') }, () => {
     assert.equal(daemon.output.match(/ZeroDivisionError: /g)?.length, 1)
   })
 
-  it('code that asks whether there are threads hears that there are', async () => {
+  it('find enable-threads and py-call-uwsgi-fork-hooks set in uwsgi.opt', async () => {
     const other = spoolDirectory()
     const threads = await startHost('python', {
       spool: other,
       handler:
         'journal(repr([uwsgi.opt.get(name) for name in ("enable-threads", "py-call-uwsgi-fork-hooks")]))\nuwsgi.spooler = lambda env: uwsgi.SPOOL_OK',
     })
-    await until('it was loaded', () => threads.journal().length > 0)
+    await until('the code is loaded', () => threads.journal().length > 0)
     assert.deepEqual(threads.journal(), ["[b'true', b'true']"])
   })
 })
 
-it('each line for the ini on the page for those who move has an effect', async () => {
+it('each ini line in docs/python-migration.md has an effect', async () => {
   const page = readFileSync(join(ROOT, 'docs/python-migration.md'), 'utf8')
   const lines = [...page.matchAll(/`([a-z-]+ = [^`]+)`/g)].map(([, line = '']) => line)
-  const options = lines.filter(line => !line.includes('(')) // that is Python
+  const options = lines.filter(line => !line.includes('(')) // with a parenthesis it is Python
   assert.ok(options.length >= 6, options.join('\n'))
   const directory = workspace()
   mkdirSync(join(directory, 'site1'))
@@ -250,7 +250,7 @@ it('each line for the ini on the page for those who move has an effect', async (
 })
 
 describe('loading tasks in Python', { skip: skipUnless('python3') }, () => {
-  it('a file whose tasks import what imports it is loaded once', async () => {
+  it('loads a file once that imports a module that imports it', async () => {
     const spool = spoolDirectory()
     const home = dirname(spool)
     writeFileSync(join(home, 'app.py'), 'from tasks import tasks\n')
@@ -261,7 +261,7 @@ describe('loading tasks in Python', { skip: skipUnless('python3') }, () => {
     await daemon.waitFor('hello from tasks')
   })
 
-  it('another version of the library that is installed beside the daemon’s is named once', async () => {
+  it('names once another version of the library that is installed beside the daemon’s', async () => {
     const spool = spoolDirectory()
     const home = join(dirname(spool), 'site')
     mkdirSync(join(home, 'spoold'), { recursive: true })
@@ -274,7 +274,7 @@ describe('loading tasks in Python', { skip: skipUnless('python3') }, () => {
     assert.equal(daemon.output.match(/the Python library in/g)?.length, 1)
   })
 
-  it('a handler of logging that raises changes no outcome, and is seen in the log', async () => {
+  it('lets no handler of logging that raises change an outcome, and logs its exception', async () => {
     const spool = spoolDirectory()
     for (const task of ['fine', 'aborts']) await enqueue({ task, args: '[]' }, { spooler: spool })
     const handler = `
@@ -296,7 +296,7 @@ def aborts(): raise AbortException('no use')
       assert.match(daemon.output, new RegExp(`^OSError: no log server for ${first}$`, 'm'))
   })
 
-  it('an interpreter that is not needed any more when it is ready ends in silence', async () => {
+  it('logs no error if an interpreter is no longer needed when it is ready', async () => {
     const spool = spoolDirectory()
     const file = join(dirname(spool), 'slow.py')
     const source = `import os, time

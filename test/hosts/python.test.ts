@@ -11,7 +11,7 @@ import { until } from '../helpers/until.js'
 import { FIXTURES, spoolDirectory, workspace } from '../helpers/workspace.js'
 import { hostsOf, startHost, writeHandler } from './host-daemon.js'
 
-/** Journals what it gets with its types, in the form of got.jsonl; and the pickle of the keys' types. */
+/** Journals each key and value with its type, in the form of got.jsonl. */
 const RECORDER = `
 import json, base64
 def b(v): return v if isinstance(v, bytes) else str(v).encode('utf-8', 'surrogateescape')
@@ -33,7 +33,7 @@ describe('the Python host', { skip: skipUnless('python3') }, () => {
       ini: { 'spooler-ordered': true, 'spooler-quiet': true },
     })
     await until(
-      'all have run',
+      'all tasks have run',
       () => leftIn(spool).length === 0 && daemon.journal().length >= expected.length,
     )
     assert.deepEqual(daemon.journal(), expected)
@@ -54,16 +54,16 @@ uwsgi.spooler = spooler
     })
     mkdirSync(join(spool, '3'))
     drop(join(spool, '3'), 'uwsgi_spoolfile_on_a', packet({ k: 'v' }, 'B\0'))
-    await until('it ran', () => daemon.journal().length === 1)
+    await until('the task has run', () => daemon.journal().length === 1)
     drop(spool, 'uwsgi_spoolfile_on_b', packet({ k: '' }))
-    await until('both ran', () => daemon.journal().length === 2)
+    await until('both tasks have run', () => daemon.journal().length === 2)
     assert.deepEqual(daemon.journal(), [
       `[['str', 'bytes', 'str'], '${spool}/3', b'B\\x00', b'v']`,
       `[['str', 'bytes'], '${spool}', None, b'']`,
     ])
   })
 
-  it('acts on every answer as uWSGI does, and says aloud what is none', async () => {
+  it('acts on every answer as uWSGI does, and logs what is no answer', async () => {
     const spool = spoolDirectory()
     const daemon = await startHost('python', {
       spool,
@@ -94,7 +94,10 @@ uwsgi.spooler = spooler
       'raise',
     ]
     for (const a of ['ok', ...kept]) drop(spool, `uwsgi_spoolfile_on_${a}`, packet({ a }))
-    await until('each ran', () => new Set(daemon.journal()).size === 13 && leftIn(spool).length === 12)
+    await until(
+      'each task has run',
+      () => new Set(daemon.journal()).size === 13 && leftIn(spool).length === 12,
+    )
     await daemon.waitFor(/task uwsgi_spoolfile_on_raise[\s\S]*KeyError: 'kapot'/)
     await daemon.waitFor(
       /task uwsgi_spoolfile_on_none.*the spooler function returned None; expected uwsgi.SPOOL_OK/,
@@ -102,7 +105,7 @@ uwsgi.spooler = spooler
     await daemon.waitFor(/task uwsgi_spoolfile_on_big.*returned 1099511627776/)
     await daemon.waitFor(/task uwsgi_spoolfile_on_odd/)
     await until(
-      'two were ignored',
+      'two tasks are ignored',
       () => daemon.output.match(/unable to find the spooler function/g)?.length === 2,
     )
     const { output } = daemon
@@ -112,7 +115,7 @@ uwsgi.spooler = spooler
     assert.deepEqual(leftIn(spool), kept.map(a => `uwsgi_spoolfile_on_${a}`).sort())
   })
 
-  it('spools in itself: into its own directory and others, with body, priority and time, or says why not', async () => {
+  it('stores tasks of a handler in its own spool and others, with body, priority and time, or says why not', async () => {
     const spool = spoolDirectory()
     const other = join(dirname(spool), 'other')
     const daemon = await startHost('python', {
@@ -141,7 +144,7 @@ uwsgi.spooler = spooler
     })
     drop(spool, undefined, packet({ go: '1' }))
     await until(
-      'all was tried',
+      'all calls are tried',
       () => daemon.journal().some(line => line.startsWith('ran')) && daemon.journal().length === 15,
     )
     const journal = daemon.journal().filter(line => !line.startsWith('ran'))
@@ -158,9 +161,9 @@ uwsgi.spooler = spooler
     assert.match(daemon.output, /\[spooler\] written \d+ bytes to file .*\/4\/uwsgi_spoolfile_on_/)
   })
 
-  it('offers what spooler code asks of the module, and names what is missing', async () => {
+  it('offers what spooler code uses of the module uwsgi, and names what is missing', async () => {
     const spool = spoolDirectory()
-    const link = `${spool}-link` // a real path is what uWSGI calls it by
+    const link = `${spool}-link` // uWSGI names the spool by its real path
     symlinkSync(spool, link)
     const daemon = await startHost('python', {
       spool,
@@ -193,7 +196,7 @@ uwsgi.spooler = spooler
     })
     drop(spool, 'uwsgi_spoolfile_on_later', packet({ a: 'x', at: '4000000000' }, 'BODY'), 4_000_000_000)
     drop(spool, 'uwsgi_spoolfile_on_now')
-    await until('it ran', () => daemon.journal().length === 17)
+    await until('the task has run', () => daemon.journal().length === 17)
     assert.deepEqual(daemon.journal(), [
       'ids (0, 0, True)',
       'master True',
@@ -260,13 +263,13 @@ uwsgi.spooler = spooler
       ini: { 'spooler-processes': 2 },
     })
     for (let i = 0; i < 20; i++) drop(spool)
-    await until('all ran', () => leftIn(spool).length === 0)
+    await until('all tasks have run', () => leftIn(spool).length === 0)
     const pids = new Set(daemon.journal().filter(line => /^\d+$/.test(line)))
     assert.equal(pids.size, 2)
     assert.ok(daemon.journal().includes("n=20 [b'first', b'last', b'n'] None"))
   })
 
-  it('loads modules as uWSGI does: pythonpath, packages, files, the hook in between', async () => {
+  it('loads modules from pythonpath, packages and files as uWSGI does, with post_fork_hook in between', async () => {
     const spool = spoolDirectory()
     const lib = join(dirname(spool), 'lib')
     mkdirSync(join(lib, 'package'), { recursive: true })
@@ -297,7 +300,7 @@ uwsgi.spooler = spooler
       },
     })
     drop(spool)
-    await until('it ran', () => daemon.journal().length === 1)
+    await until('the task has run', () => daemon.journal().length === 1)
     const name = file.replaceAll(/[./]/g, '_').replace(/_py$/, '')
     assert.deepEqual(daemon.journal(), [`package hooked hook ${name}`])
   })
@@ -315,11 +318,11 @@ uwsgi.spooler = spooler
       ini: { python: [], virtualenv: venv },
     })
     drop(spool)
-    await until('it ran', () => daemon.journal().length === 1)
+    await until('the task has run', () => daemon.journal().length === 1)
     assert.deepEqual(daemon.journal(), [venv])
   })
 
-  it('does not start with what cannot be loaded, and says where it fails', async () => {
+  it('does not start with code that cannot be loaded, and says where it fails', async () => {
     const spool = spoolDirectory()
     const daemon = await startHost('python', { spool, handler: 'def f(): nonsense\nf()\n', isUnready: true })
     assert.equal(await daemon.code(), 1)
@@ -348,7 +351,7 @@ uwsgi.spooler = spooler
     assert.match(bare.output, /python3 is not on PATH .*install the package python3/)
   })
 
-  it('is one process a worker, ends with its daemon, and runs what it has to at its end', async () => {
+  it('is one process per worker, and ends with its daemon after its atexit functions', async () => {
     const spool = spoolDirectory()
     const daemon = await startHost('python', {
       spool,
@@ -361,7 +364,7 @@ uwsgi.spooler = spooler
     })
     const [host] = hostsOf(daemon)
     for (let i = 0; i < 50; i++) drop(spool)
-    await until('all ran', () => daemon.journal().length === 50)
+    await until('all tasks have run', () => daemon.journal().length === 50)
     assert.deepEqual(new Set(daemon.journal()), new Set([String(host)]))
     daemon.child.kill('SIGTERM')
     assert.equal(await daemon.code(), 0)
@@ -369,7 +372,7 @@ uwsgi.spooler = spooler
     assert.ok(!existsSync(`/proc/${host}`))
   })
 
-  it('is killed at its end if a thread holds it up, and that is said', async () => {
+  it('is killed at its end if a thread holds it up, which is logged', async () => {
     const spool = spoolDirectory()
     drop(spool)
     const daemon = await startHost('python', {

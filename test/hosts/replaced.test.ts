@@ -10,7 +10,7 @@ import { spoolDirectory } from '../helpers/workspace.js'
 import { type Language, startHost } from './host-daemon.js'
 
 describe('an interpreter that is being replaced', { skip: skipUnless('python3') }, () => {
-  it('is given nothing: what is due goes to other workers, and comes back when it is ready', async () => {
+  it('gets no task while it loads, and another worker runs those that are due', async () => {
     const spool = spoolDirectory()
     const slow = join(dirname(spool), 'slow')
     const handler = `
@@ -38,18 +38,18 @@ uwsgi.spooler = spooler
     const loaded = () => daemon.journal().filter(line => line.startsWith('loading')).length
     await until('both interpreters load', () => loaded() === 2)
     for (let i = 0; i < 20; i++) drop(spool, `1-warm-${i}`, packet({}))
-    await until('they have run', () => leftIn(spool).length === 0)
+    await until('the first tasks have run', () => leftIn(spool).length === 0)
     drop(spool, '2-dies', packet({ do: 'die' }))
-    await until('another one is loading', () => existsSync(slow))
+    await until('another interpreter is loading', () => existsSync(slow))
     await daemon.waitFor(/the Python interpreter \(pid: \d+\) exited with code 1/)
     for (let i = 0; i < 30; i++) drop(spool, `3-${i}`, packet({}))
-    await until('the others have run', () => !leftIn(spool).some(name => name.startsWith('3-')))
+    await until('the other tasks have run', () => !leftIn(spool).some(name => name.startsWith('3-')))
     assert.ok(existsSync(slow))
     daemon.child.kill('SIGTERM')
     assert.equal(await daemon.code(), 0)
   })
 
-  it('runs one task at a time, whatever spooler-concurrency says, and is not asked again and again', async () => {
+  it('runs one task at a time, whatever spooler-concurrency says, while another worker runs the others', async () => {
     const spool = spoolDirectory()
     const gate = join(dirname(spool), 'gate')
     const handler = `
@@ -62,14 +62,14 @@ uwsgi.spooler = spooler
     const ini = { 'spooler-concurrency': 8, 'spooler-processes': 2, 'spooler-ordered': true }
     const daemon = await startHost('python', { spool, handler, ini })
     for (let i = 0; i < 20; i++) drop(spool, `0-warm-${i}`, packet({}))
-    await until('they have run', () => leftIn(spool).length === 0)
+    await until('the first tasks have run', () => leftIn(spool).length === 0)
     drop(spool, '1-long', packet({ do: 'wait' }))
-    await until('it runs', () => daemon.journal().includes('run 1-long'))
+    await until('the long task runs', () => daemon.journal().includes('run 1-long'))
     for (let i = 0; i < 30; i++) drop(spool, `2-${i}`, packet({}))
-    await until('the others have run', () => leftIn(spool).length === 1)
+    await until('the other tasks have run', () => leftIn(spool).length === 1)
     assert.equal(new Set(daemon.journal()).size, daemon.journal().length)
     writeFileSync(gate, '')
-    await until('nothing is left', () => leftIn(spool).length === 0)
+    await until('no task is left', () => leftIn(spool).length === 0)
   })
 })
 
@@ -102,9 +102,9 @@ end
 `,
 }
 
-describe('an interpreter that has loaded its code when its worker is gone', () => {
+describe('an interpreter that has loaded its code after its worker is gone', () => {
   for (const language of ['python', 'perl', 'ruby'] as const)
-    it(`ends without a word: ${language}`, {
+    it(`ends with no error in the log: ${language}`, {
       skip: skipUnless(language === 'python' ? 'python3' : language),
     }, async () => {
       const spool = spoolDirectory()

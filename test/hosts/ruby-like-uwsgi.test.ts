@@ -9,7 +9,7 @@ const ANSWERS = 'ok retry ignore five negative nil true false text float huge ar
 const RAISES = 'error own exit throw nil zero missing abort deep binary interrupt none'.split(' ')
 
 const PROGRAMS: Readonly<Record<string, Program>> = {
-  'values and bodies are the same bytes in the same encoding and order, empty ones too': {
+  'a handler gets the same bytes in values and bodies, in the same encoding and order, empty ones included': {
     language: 'ruby',
     name: 'values',
     tasks: {
@@ -24,19 +24,19 @@ const PROGRAMS: Readonly<Record<string, Program>> = {
     },
     isOver: ({ calls, left }) => calls.length === 9 && left.length === 1,
   },
-  'each answer has the same fate, and what is printed is in the log': {
+  'each answer has the same outcome, and printed lines are in the log': {
     language: 'ruby',
     name: 'answers',
     tasks: asked(ANSWERS),
     isOver: ({ journaled }) => journaled > 2 * ANSWERS.length,
   },
-  'each exception is a retry, that of exit too': {
+  'each exception leads to a retry, that of exit included': {
     language: 'ruby',
     name: 'raises',
     tasks: asked(RAISES),
     isOver: ({ journaled }) => journaled > 2 * RAISES.length,
   },
-  'tasks make tasks: the same files with the same contents, and the same refusals': {
+  'a task that enqueues makes the same files with the same contents, and gets the same refusals': {
     language: 'ruby',
     name: 'spools',
     tasks: { [name('go')]: packet({ go: '1' }) },
@@ -60,7 +60,7 @@ const PROGRAMS: Readonly<Record<string, Program>> = {
 }
 
 const dsl = process.env.SPOOLD_TEST_UWSGIDSL ?? ''
-/** No package has it. */
+/** A reason to skip: uwsgidsl.rb is in no package, so the environment has to name it. */
 const withoutDsl =
   !existsSync(dsl) && 'SPOOLD_TEST_UWSGIDSL names no file: uwsgidsl.rb of the source of uWSGI'
 const dslTasks = {

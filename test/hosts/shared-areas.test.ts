@@ -13,7 +13,7 @@ import { DEBIAN, UWSGIS } from '../helpers/uwsgi.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 import { writeHandler } from './host-daemon.js'
 
-/** What is asked in Python, in this order; uWSGI answers as well. */
+/** The calls in Python, in this order, which uWSGI answers as well. */
 const PYTHON_CALLS = `
 write(0,0,b'hello')|write(0,0,'text')|read(0,0,5)|len(uwsgi.sharedarea_read(0,4090))|read(0,8190,5)|read(0,0,100000)
 write(0,8190,b'hello')|read(7,0,1)|write(7,0,b'x')|write8(0,10,200)|read8(0,10)|write8(0,10,300)|write8(0,10,-3)
@@ -93,7 +93,7 @@ describe('sharedarea_* answers as under uWSGI', () => {
 })
 
 describe('a shared area', { skip: skipUnless('python3') }, () => {
-  it('is one for all workers, languages and reloads of a daemon; what they add up is right', async () => {
+  it('is one for all workers, languages and reloads of a daemon, and no increment is lost', async () => {
     const spool = spoolDirectory()
     const perl = writeHandler(
       spool,
@@ -119,20 +119,20 @@ uwsgi.spooler = spooler
     })
     const rows = () => daemon.journal().map(line => line.split(' ').map(Number))
     let tasks = 0
-    await until('two workers have run some', () => {
+    await until('two workers have run tasks', () => {
       drop(spool)
       tasks++
       return new Set(rows().map(([pid]) => pid)).size > 1
     })
-    await until('all ran', () => leftIn(spool).length === 0)
+    await until('all tasks have run', () => leftIn(spool).length === 0)
     assert.equal(Math.max(...rows().map(([, value = 0]) => value)), 100 * tasks)
     daemon.child.kill('SIGHUP')
     await daemon.waitFor(/reload/)
     drop(spool, undefined, packet({ ask: '1' }))
-    await until('Perl read', () => daemon.journal().includes(`perl read ${100 * tasks}`))
+    await until('Perl has read the area', () => daemon.journal().includes(`perl read ${100 * tasks}`))
   })
 
-  it('has no name, and a size that is one', async () => {
+  it('is refused if its size is not a number of pages', async () => {
     const directory = dirname(spoolDirectory())
     writeFileSync(join(directory, 'h.mjs'), 'export default () => -2')
     const args = [

@@ -12,7 +12,7 @@ import { until } from '../helpers/until.js'
 import { FIXTURES, spoolDirectory } from '../helpers/workspace.js'
 import { type Language, OPTIONS, SUFFIXES, startHost, writeHandler } from './host-daemon.js'
 
-/** A program of fixtures/hosts, and what it is given. */
+/** A program of fixtures/hosts, and its tasks. */
 export interface Program {
   readonly language: Exclude<Language, 'python'>
   readonly name: string
@@ -20,25 +20,25 @@ export interface Program {
   readonly tasks: Readonly<Record<string, Buffer>>
   /** More lines of the ini. */
   readonly ini?: DaemonSetup['ini']
-  /** New tasks are found by a scan there, and at once here. */
+  /** True if the order differs, because uWSGI finds new tasks by a scan and spoold at once. */
   readonly hasOwnOrder?: true
-  /** All is said: nothing but repetitions follows. */
+  /** True if nothing but repetitions follows. */
   isOver(seen: Seen): boolean
 }
 
 /** What can be seen of a run. */
 export interface Seen {
-  /** What the program journaled, each line once, in the order of its first time: a task that is kept runs again. */
+  /** The lines that the program journaled, each once, in the order of the first time: a task that is kept runs again. */
   readonly calls: readonly string[]
   /** How many lines it journaled. */
   readonly journaled: number
-  /** What is left in the spool: a generated name is `*`; keys in the order of the alphabet, because a Perl hash has none. */
+  /** The tasks left in the spool: a generated name is `*`, and keys are sorted, because a Perl hash has no order. */
   readonly left: readonly string[]
   /** The lines of the log about tasks, and those that the program printed, each once, sorted: two processes write them. */
   readonly log: readonly string[]
 }
 
-/** Runs it under Debian's uWSGI and under spoold, from one ini. */
+/** Runs the program under Debian's uWSGI and under spoold, from one ini, and asserts that both do the same. */
 export async function compare(program: Program): Promise<void> {
   const theirs = await runUnderUwsgi(program)
   const ours = await runUnderSpoold(program, theirs)
@@ -51,7 +51,7 @@ export function name(what: string): string {
   return `uwsgi_spoolfile_on_${what}`
 }
 
-/** A task for each answer, which names it. */
+/** Returns a task for each answer, named after it. */
 export function asked(answers: readonly string[]): Program['tasks'] {
   return Object.fromEntries(answers.map(a => [name(a), packet({ a })]))
 }
@@ -60,7 +60,7 @@ const HOUR_MS = 3_600_000
 const LATE_MS = 10_000
 const PLUGIN = { perl: 'psgi', ruby: 'rack_ruby31' } as const
 
-/** One ini for both. */
+/** Returns the ini that both read. */
 function settingsOf({ language, ini = {} }: Program): DaemonSetup['ini'] {
   return {
     plugin: PLUGIN[language],
@@ -101,7 +101,7 @@ function sourceOf({ language, name }: Program): string {
   return readFileSync(join(FIXTURES, 'hosts', language, `${name}.${SUFFIXES[language]}`), 'utf8')
 }
 
-/** @param expected what it shall come to look like: the last lines of the log may come late */
+/** @param expected what the run is to look like, waited for because the last lines of the log may come late */
 async function watch(program: Program, spool: string, daemon: TestProcess, expected?: Seen): Promise<Seen> {
   const look = () => {
     const journal = readJournal(dirname(spool))
@@ -133,7 +133,7 @@ async function watch(program: Program, spool: string, daemon: TestProcess, expec
   }
 }
 
-/** The lines of the log come later than what they tell of. */
+/** True if the log has its lines about all tasks, which come later than what they tell of. */
 function isTold({ tasks }: Program, { left, log }: Seen): boolean {
   const begun = log.flatMap(line => /managing request (\S+)/.exec(line)?.[1] ?? [])
   const isBegun = (name: string) => begun.includes(name) || !name.startsWith('uwsgi_')
@@ -146,7 +146,7 @@ function unique(lines: readonly string[]): string[] {
   return [...new Set(lines)]
 }
 
-/** One that is just being removed is none. */
+/** Returns a line about a task file, or none if the file is just being removed. */
 function describe(spool: string, place: string): string[] {
   try {
     const path = join(spool, place)
@@ -156,7 +156,7 @@ function describe(spool: string, place: string): string[] {
     const vars = parseVars(text, HEADER_BYTES, end)
     const pairs =
       'cuts' in vars ? toPairs(vars).map(pair => pair.map(part => part.toString('latin1')).join('=')) : []
-    // when a retry is due, only our files say
+    // only spoold's files say when a retry is due
     const due = mtimeMs > Date.now() + HOUR_MS ? ` due ${Math.round(mtimeMs / 1000)}` : ''
     return [`${place.replace(/_on_.*_\d+_\d+$/, '*')} ${pairs.sort().join(' ')} ${text.slice(end)}${due}`]
   } catch {
@@ -164,7 +164,7 @@ function describe(spool: string, place: string): string[] {
   }
 }
 
-/** The daemons' own words apart. */
+/** Returns a line about tasks, or of the program, without what differs by run; none for each daemon's own lines. */
 function normalize(line: string, spool: string): string[] {
   if (/^printed|^a line of the handler/.test(line)) return [line]
   const own = line.replaceAll(spool, 'SPOOL').replace(/pid: \d+/, 'pid: N')

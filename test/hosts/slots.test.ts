@@ -8,7 +8,7 @@ import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 import { startHost } from './host-daemon.js'
 
-// Of each language: a task of which two run at a time, and one without a limit.
+// In each language: a task of which two run at a time, and a task without a limit.
 const MODULES = {
   python: `
 from spoold import Tasks
@@ -41,7 +41,7 @@ Spoold.task('free') { journal('free') }
 `,
 } as const
 
-/** What a module says of a task, and what the start of the daemon says of that. */
+/** Wrong definitions of a task, and what the start of the daemon says of each. */
 const WRONG = {
   python: [
     [
@@ -64,22 +64,25 @@ for (const [language, handler] of Object.entries(MODULES) as Array<[keyof typeof
   describe(`slots of named tasks in ${language}`, {
     skip: skipUnless(language === 'python' ? 'python3' : language),
   }, () => {
-    it('let as many run at a time, whatever the number of interpreters', async () => {
+    it('let max_concurrency runs go on at a time, whatever the number of interpreters', async () => {
       const spool = spoolDirectory()
       const go = join(dirname(spool), 'go')
       for (let n = 0; n < 9; n++) drop(spool, undefined, packet({ task: 'few', args: JSON.stringify([go]) }))
       for (let n = 0; n < 5; n++) drop(spool, undefined, packet({ task: 'free', args: '[]' }))
       const daemon = await startHost(language, { spool, handler, ini: { 'spooler-processes': 4 } })
       const count = (line: string) => daemon.journal().filter(each => each === line).length
-      await until('two run, and those behind them', () => count('begin') >= 2 && count('free') === 5)
+      await until(
+        'two tasks run, and the tasks without a limit have run',
+        () => count('begin') >= 2 && count('free') === 5,
+      )
       assert.deepEqual([count('begin'), count('end')], [2, 0])
       writeFileSync(go, '')
-      await until('all ran', () => leftIn(spool).length === 0)
+      await until('all tasks have run', () => leftIn(spool).length === 0)
       assert.deepEqual([count('begin'), count('end')], [9, 9])
     })
 
     for (const [wrong, message] of WRONG[language])
-      it(`are refused where they mean nothing: ${wrong}`, async () => {
+      it(`are refused at the start as ${wrong}`, async () => {
         const daemon = await startHost(language, {
           spool: spoolDirectory(),
           handler: `${handler}${wrong}\n`,

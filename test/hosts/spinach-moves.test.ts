@@ -11,7 +11,7 @@ import { skipUnless } from '../helpers/requires.js'
 import { workspace } from '../helpers/workspace.js'
 import { programs } from './named-host.js'
 
-/** 7.2.1 of Spinach's manual. */
+/** The program of section 7.2.1 of Spinach's manual. */
 const MODULE = {
   'examples/flaskapp.py': `from flask import Flask
 from spinach.contrib.flask_spinach import Spinach
@@ -30,7 +30,7 @@ def home():
 `,
 }
 
-/** 7.2.2. */
+/** The program of section 7.2.2. */
 const FACTORY = {
   'examples/app.py': `from flask import Flask
 from spinach import RedisBroker
@@ -68,7 +68,7 @@ def send_welcome_email():
 `,
 }
 
-/** 7.3, in a project: what the manual leaves out is added. */
+/** The program of section 7.3 in a project, with what the manual leaves out. */
 const PROJECT = {
   'manage.py': `import os, sys
 os.environ.setdefault('DJANGO_SETTINGS_MODULE', 'mysite.settings')
@@ -135,7 +135,7 @@ urlpatterns = [path('<int:question_id>', close_poll_view)]
 const PAGE = new Page('docs/python-migration.md')
 const SCRIPT = PAGE.blocks.find(({ marks }) => marks.includes('file=spoold.sed'))?.text ?? ''
 
-/** What the page says below a heading: its commands, one after the other, and its ini. */
+/** Returns what the page says below a heading: its commands, one after the other, its ini, and how many steps it has. */
 function stepsOf(heading: string): { commands: string[]; ini: string; count: number } {
   const { text, blocks } = PAGE.section(4, heading)
   const [ini = ''] = blocks.filter(({ language }) => language === 'ini').map(block => block.text)
@@ -143,12 +143,12 @@ function stepsOf(heading: string): { commands: string[]; ini: string; count: num
   return { commands, ini, count: [...text.matchAll(/^\d\. /gm)].length }
 }
 
-describe("the moves of Spinach's own examples", { skip: skipUnless('venv:contrib'), concurrency: 2 }, () => {
+describe("Spinach's own examples, once moved", { skip: skipUnless('venv:contrib'), concurrency: 2 }, () => {
   const bin = programs()
 
   /**
-   * Takes the steps, with a visit before the daemon starts, and another one before the service does.
-   * @returns what each of the two printed
+   * Takes the steps of the page, with a visit before the daemon starts, and another one before the service does.
+   * @returns what the daemon and the service printed
    */
   async function move(
     heading: string,
@@ -170,7 +170,7 @@ describe("the moves of Spinach's own examples", { skip: skipUnless('venv:contrib
       ...env,
       PATH: `${venv}/bin:${bin}:${process.env.PATH}`,
       PYTHONDONTWRITEBYTECODE: '1',
-      // the environment is that of other tests, too: pip installs beside it, without the framework, which is there
+      // other tests share the environment: pip installs beside it, and without the framework, which is there
       PIP_TARGET: join(directory, 'installed'),
       PIP_NO_DEPS: '1',
       PIP_NO_INDEX: '1',
@@ -199,14 +199,14 @@ describe("the moves of Spinach's own examples", { skip: skipUnless('venv:contrib
     return { daemon: shell.output, service: service.stdout + service.stderr }
   }
 
-  it('Flask, a single module', async () => {
+  it('run their task in a Flask application of a single module', async () => {
     const visit = 'import examples.flaskapp as m; assert m.app.test_client().get("/").status_code == 200'
     const ran = /^Hello from a task$/m
     const { service } = await move('Flask', MODULE, { visit, ran, env: { FLASK_APP: 'examples.flaskapp' } })
     assert.match(service, ran)
   })
 
-  it('Flask, an application factory with a subclass, and with the broker among other names', async () => {
+  it('run their task in a Flask factory with a subclass, whose broker is imported among other names', async () => {
     const app = FACTORY['examples/app.py']
       .replace('import RedisBroker', 'import signals, RedisBroker, Batch')
       .replace('spinach = Spinach()', 'class Site(Spinach):\n    pass\n\nspinach = Site()')
@@ -221,7 +221,7 @@ describe("the moves of Spinach's own examples", { skip: skipUnless('venv:contrib
     assert.match(service, ran)
   })
 
-  it('Django: tasks of an application, mail in the background, sessions', async () => {
+  it('run tasks, mail in the background and checks in a Django project', async () => {
     const visit = `import os; os.environ["DJANGO_SETTINGS_MODULE"] = "mysite.settings"
 import django; django.setup()
 from django.core.management import call_command

@@ -19,11 +19,11 @@ const JOURNALS = `def spooler(env):
     return uwsgi.SPOOL_OK
 uwsgi.spooler = spooler`
 
-/** uWSGI has looked at all that was there before. */
+/** Waits until uWSGI has run a new task, and so has looked at all tasks that were there before. */
 async function untilScanned(spool: string, name: string): Promise<void> {
   drop(spool, name)
   await until('uWSGI has scanned', () => readJournal(dirname(spool)).includes(name))
-  await until('it is removed', () => !leftIn(spool).includes(name))
+  await until('uWSGI has removed the task', () => !leftIn(spool).includes(name))
 }
 
 async function done(...args: string[]): Promise<void> {
@@ -32,8 +32,8 @@ async function done(...args: string[]): Promise<void> {
 }
 
 for (const uwsgi of UWSGIS)
-  describe(`the commands, beside ${uwsgi.title}`, { skip: skipUnless(uwsgi.needs) }, () => {
-    it('a held task is not run by it, until it is released; a kicked one is, at once', async () => {
+  describe(`the commands of spoold beside ${uwsgi.title}`, { skip: skipUnless(uwsgi.needs) }, () => {
+    it('hold keeps a task from uWSGI until release, and kick makes uWSGI run a task that is due in a year', async () => {
       const spool = spoolDirectory()
       const held = drop(spool, `${NAME}_held`)
       const kicked = drop(spool, `${NAME}_kicked`, packet({ at: String(IN_A_YEAR) }), IN_A_YEAR)
@@ -43,18 +43,18 @@ for (const uwsgi of UWSGIS)
       await untilScanned(spool, `${NAME}_2`)
       assert.deepEqual(leftIn(spool), [`${NAME}_held`, `${NAME}_kicked`])
       await done('kick', kicked)
-      await until('the kicked one has run', () => !leftIn(spool).includes(`${NAME}_kicked`))
+      await until('the kicked task has run', () => !leftIn(spool).includes(`${NAME}_kicked`))
       assert.deepEqual(leftIn(spool), [`${NAME}_held`])
       await done('release', held)
-      await until('the released one has run', () => leftIn(spool).length === 0)
+      await until('the released task has run', () => leftIn(spool).length === 0)
     })
 
-    it('a requeued task is run by it', async () => {
+    it('requeue returns a dead letter to the spool, and uWSGI runs the task with its body', async () => {
       const spool = spoolDirectory()
       const daemon = await startDaemon({ spool, handler: `export default () => ({ bury: 'not mine' })` })
       drop(spool, NAME, packet({ to: 'joe' }, 'a body'))
       await until(
-        'it is dead',
+        'the task is a dead letter',
         () => existsSync(join(spool, '.spoold/dead', NAME)) && leftIn(spool).length === 0,
       )
       daemon.child.kill('SIGTERM')
@@ -68,12 +68,12 @@ for (const uwsgi of UWSGIS)
 uwsgi.spooler = spooler`,
       })
       await done('requeue', '--all', '--keep-attempts', spool)
-      await until('it has run', () => readJournal(dirname(spool)).includes(`${NAME} joe a body`))
-      await until('it is removed', () => leftIn(spool).length === 0)
+      await until('uWSGI has run the task', () => readJournal(dirname(spool)).includes(`${NAME} joe a body`))
+      await until('the task is removed', () => leftIn(spool).length === 0)
       assert.doesNotMatch(peer.output, /error|horrible/i)
     })
 
-    it('what it runs is known, with its pid, and left alone', async () => {
+    it('ls shows a task that uWSGI runs as running, with its pid, and rm, kick, hold and move leave the task alone', async () => {
       const spool = spoolDirectory()
       const other = spoolDirectory()
       const gate = join(dirname(spool), 'gate')
@@ -87,7 +87,7 @@ uwsgi.spooler = spooler`,
     return uwsgi.SPOOL_OK
 uwsgi.spooler = spooler`,
       })
-      const pid = await until('it runs', () => readJournal(dirname(spool))[0])
+      const pid = await until('uWSGI runs the task', () => readJournal(dirname(spool))[0])
       const { state, pid: seen } = (await listed(spool)).get(NAME)
       assert.deepEqual([state, seen], ['running', Number(pid)])
       for (const command of [['rm'], ['kick'], ['hold'], ['move', '--to', other]]) {
@@ -96,6 +96,6 @@ uwsgi.spooler = spooler`,
       }
       assert.deepEqual([leftIn(spool), leftIn(other)], [[NAME], []])
       writeFileSync(gate, '')
-      await until('it is done', () => leftIn(spool).length === 0)
+      await until('the task is done', () => leftIn(spool).length === 0)
     })
   })

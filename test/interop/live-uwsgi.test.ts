@@ -12,8 +12,8 @@ import { asOptions, startUwsgi, UWSGIS } from '../helpers/uwsgi.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 for (const uwsgi of UWSGIS)
-  describe(`with the ini that ${uwsgi.title} runs`, { skip: skipUnless(uwsgi.needs) }, () => {
-    it('spoold leaves its pidfile alone; check warns of it and of the socket', async () => {
+  describe(`spoold beside a running ${uwsgi.title}`, { skip: skipUnless(uwsgi.needs) }, () => {
+    it("leaves uWSGI's pidfile alone, and check warns of the pidfile and of the socket", async () => {
       const spool = spoolDirectory()
       const pidfile = join(dirname(spool), 'master.pid')
       const socket = join(dirname(spool), 'app.sock')
@@ -40,7 +40,7 @@ for (const uwsgi of UWSGIS)
       assert.match(stdout, /shared.ini:4: warning: socket: a uWSGI \(pid \d+\) listens on .*app.sock now/)
     })
 
-    it('whose spooler is external, decorators work with the lines that the documentation has', async () => {
+    it('documents the lines with which @spool enqueues in uWSGI under spooler-external', async () => {
       const spool = spoolDirectory()
       const home = dirname(spool)
       const page = readFileSync(new URL('../../../docs/compatibility.md', import.meta.url), 'utf8')
@@ -67,10 +67,10 @@ def application(environ, start): return [b'']
         new TestProcess(uwsgi.command, [...options, ...more, '--module', 'web', '--die-on-term'], {
           cwd: home,
         })
-      // it is not stopped here: a signal that comes while it starts is lost, and then it runs for ever
+      // this uWSGI is not stopped here: it loses a signal that comes while it starts, and would run for ever
       await run([]).waitFor('you have to enable the uWSGI spooler')
       run(['--shared-import', 'spooler_is_external'])
-      await until('the task is there', () => leftIn(spool).length === 1)
+      await until('the task is stored', () => leftIn(spool).length === 1)
       assert.ok(existsSync(spool))
     })
   })

@@ -37,7 +37,7 @@ ${JSON.stringify(hours)}.each { |hour| UWSGI.add_cron(1, -1, hour, -1, -1, -1) }
 `,
 }
 
-/** What a command finds. */
+/** Writes what the command of a cron finds: directory, umask, zone and two variables. */
 const COMMAND = `echo "$(pwd) $(umask) $(date +%z) $OF_CODE $OF_START" > $HERE/seen; mv $HERE/seen $HERE/found`
 const CHANGED = '/usr 0027 +0530 set'
 const cron = { cron: '-1 -1 -1 -1 -1 sh $(HERE)/command.sh' }
@@ -56,7 +56,7 @@ const found = (spool: string) =>
     }
   })
 
-/** uWSGI fires at once what matches the minute in which it starts. */
+/** Returns the hours of this minute and of the next: uWSGI fires at once a cron that matches the minute of its start. */
 function hoursOfNow(zone: string): number[] {
   return [hourIn(zone, Date.now()), hourIn(zone, Date.now() + 60_000)]
 }
@@ -76,7 +76,7 @@ async function runCommand(spool: string, daemon: Daemon): Promise<string> {
 
 const zonesOf = async (spool: string) => (await snapshotOf(spool)).schedules.map(({ zone }) => zone)
 
-describe('what loaded code has done to its process holds for crons and their commands', {
+describe('crons and their commands after loaded code has set directory, umask, zone and environment', {
   concurrency: 2,
 }, () => {
   const RUNS = [
@@ -91,7 +91,7 @@ describe('what loaded code has done to its process holds for crons and their com
   ]
   for (const { uwsgi, language, plugin, own } of RUNS) {
     const needs = language === 'python' ? 'python3' : language
-    it(`${language}, as under ${uwsgi.title}`, { skip: skipUnless(uwsgi.needs, needs) }, async () => {
+    it(`in ${language} run as under ${uwsgi.title}`, { skip: skipUnless(uwsgi.needs, needs) }, async () => {
       const theirs = spoolDirectory()
       const env = prepare(theirs)
       const file = writeHandler(theirs, language, SOURCES[language](hoursOfNow('Asia/Kolkata')))
@@ -111,7 +111,7 @@ describe('what loaded code has done to its process holds for crons and their com
       const expected = await found(theirs)
       // uWSGI's Perl adds no crons
       if (language !== 'perl')
-        await until('its signal has fired', () => readJournal(dirname(theirs)).includes('fired'))
+        await until('the signal of its cron has fired', () => readJournal(dirname(theirs)).includes('fired'))
       peer.child.kill('SIGTERM')
       await peer.exited
 
@@ -139,7 +139,7 @@ describe('what loaded code has done to its process holds for crons and their com
     })
   }
 
-  it('but not with lazy-apps, where only shared-import is loaded by the master', {
+  it('run without these settings with lazy-apps, where the master does not load the code', {
     skip: skipUnless('python3'),
   }, async () => {
     const theirs = spoolDirectory()
@@ -177,7 +177,7 @@ describe('what loaded code has done to its process holds for crons and their com
     await peer.exited
   })
 
-  it('and moves with it at a reload, none lost or doubled', { skip: skipUnless('python3') }, async () => {
+  it('follow the zone at a reload, none lost or doubled', { skip: skipUnless('python3') }, async () => {
     const spool = spoolDirectory()
     const daemon = await startHost('python', {
       spool,

@@ -22,7 +22,7 @@ def spooler(env):
 uwsgi.spooler = spooler
 `
 
-/** The log from the spooler's birth to the end, as one ini makes it, with the same names for what differs by chance. */
+/** Returns the log of one ini from the spooler's start to its end, with the same text for what differs by chance. */
 async function logOf(
   python: Uwsgi['python'],
   command: string,
@@ -43,7 +43,7 @@ async function logOf(
     logto: 'log',
   })
   const daemon = new TestProcess(command, args, { cwd: home })
-  // the file of a task is gone before its last line is logged
+  // a task's file is gone before the task's last line is logged
   const log = () => (existsSync(join(home, 'log')) ? readFileSync(join(home, 'log'), 'utf8') : '')
   const ends = () => log().match(/done with task/g)?.length ?? 0
   await until('all tasks have run', () => leftIn(spool).length === 0 && ends() === 3, 60_000)
@@ -51,13 +51,13 @@ async function logOf(
   assert.equal(await daemon.code(), 0)
   const lines = log().replaceAll(spool, 'SPOOL').trimEnd().split('\n')
   const from = lines.findIndex(line => line.startsWith('spawned the uWSGI spooler'))
-  // a second may begin while a task runs
+  // the clock may reach the next second while a task runs
   return lines
     .slice(from)
     .map(line => line.replace(/\bpid:? \d+/g, 'pid N').replace(/ after [01] seconds$/, ' after S seconds'))
 }
 
-/** What only one of them says: uWSGI of its workers for requests; uWSGI too says that a spooler is annihilated, at times. */
+/** Lines that only one side logs. uWSGI logs its workers for requests and, at times, that a spooler is annihilated. */
 const EXTRA = [
   /^\*\*\* spoold \S+ is running/,
   /^spooler \(pid N\) annihilated$/,
@@ -67,7 +67,7 @@ const EXTRA = [
 
 describe('the log of a simple spool', () => {
   for (const uwsgi of UWSGIS)
-    it(`has the lines of ${uwsgi.title}, in their order`, { skip: skipUnless(uwsgi.needs) }, async () => {
+    it(`has the lines of ${uwsgi.title} in the same order`, { skip: skipUnless(uwsgi.needs) }, async () => {
       const [theirs, ours] = await Promise.all([
         logOf(uwsgi.python, uwsgi.command, '--ini', 'app.ini'),
         logOf({ ...uwsgi.python, ...uwsgi.samePython }, process.execPath, BIN, 'app.ini'),

@@ -60,7 +60,7 @@ attach_uwsgi()
 `
       startUwsgi({ uwsgi, spool, handler, env: pythonEnv() })
       const journal = () => readJournal(dirname(spool)).map(line => line.replace(/x{70000}/, 'x'))
-      await until('all ran', () => journal().length === 8 && leftIn(spool).length === 1)
+      await until('all tasks have run', () => journal().length === 8 && leftIn(spool).length === 1)
       assert.deepEqual(journal().sort(), [
         'added 3',
         'added xy',
@@ -74,7 +74,10 @@ attach_uwsgi()
       const [waiting = ''] = leftIn(spool)
       assert.equal(statSync(join(spool, waiting)).mtimeMs / 1000, 2_000_000_000)
       const dead = join(spool, '.spoold/dead')
-      await until('both letters are whole', () => existsSync(dead) && readdirSync(dead).length === 4)
+      await until(
+        'both dead letters have their reasons',
+        () => existsSync(dead) && readdirSync(dead).length === 4,
+      )
       const reasons = readdirSync(dead)
         .filter(name => name.endsWith('.json'))
         .map(name => JSON.parse(readFileSync(join(dead, name), 'utf8')).reason)

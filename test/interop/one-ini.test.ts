@@ -18,11 +18,11 @@ for (const uwsgi of UWSGIS)
   describe(`one ini with spooler2, for ${uwsgi.title} and spoold`, {
     skip: skipUnless(uwsgi.needs, 'python3'),
   }, () => {
-    it('lets uWSGI enqueue in what is external for it, and spoold run the tasks', async () => {
+    it('lets uWSGI enqueue in a spooler-external, and has spoold run the tasks', async () => {
       const spool = spoolDirectory()
       const directory = dirname(spool)
       const script = join(directory, 'app.py')
-      // in spoold's processes there is a spooler, so the code registers; in uWSGI's there is none
+      // only in spoold's processes does uwsgi.opt have spooler, so the code enqueues in uWSGI's alone
       writeFileSync(
         script,
         `
@@ -52,7 +52,7 @@ if 'spooler' not in uwsgi.opt:
       const peer = new TestProcess(uwsgi.command, ['--master', '--die-on-term', daemon.iniFile], {
         cwd: directory,
       })
-      await until('all have run', () => daemon.journal().length === 5)
+      await until('all tasks have run', () => daemon.journal().length === 5)
       assert.deepEqual(
         daemon
           .journal()
@@ -66,7 +66,7 @@ if 'spooler' not in uwsgi.opt:
       assert.doesNotMatch(peer.output, /spooler2|spawned the uWSGI spooler/)
     })
 
-    it('lets both run the tasks of one spool', async () => {
+    it('has both serve one spool, in which each task runs once', async () => {
       const spool = spoolDirectory()
       const directory = dirname(spool)
       const script = join(directory, 'tasks.py')
@@ -100,14 +100,14 @@ uwsgi.spooler = spooler
       assert.match(checked.stdout, /the configuration is good \(1 spool\)/)
       const daemon = await startDaemon({ spool, isForeign: true, ini: { include: ini } })
       assert.equal(daemon.children().filter(isAlive).length, 2, 'the spool that three lines name is one')
-      await until('all have run', () => leftIn(spool).length === 0)
+      await until('all tasks have run', () => leftIn(spool).length === 0)
       const runs = readJournal(directory)
       assert.equal(new Set(runs.map(line => line.split(' ')[0])).size, TASKS)
       assert.equal(runs.length, TASKS)
       assert.match(peer.output, /spawned the uWSGI spooler on dir/)
     })
 
-    it('is refused by uWSGI under strict alone', () => {
+    it('is refused by uWSGI only if strict is set', () => {
       const directory = dirname(spoolDirectory())
       const ini = join(directory, 'strict.ini')
       const start = () =>

@@ -11,7 +11,7 @@ import { until } from '../helpers/until.js'
 import { startUwsgi, UWSGIS, withPlugins } from '../helpers/uwsgi.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
-/** A Graphite that keeps the lines of each push. */
+/** Starts a Graphite that keeps the lines of each push. */
 async function graphite() {
   const pushes: string[][] = []
   const server = createServer(socket => {
@@ -39,17 +39,17 @@ async function statsd() {
   return { address: `127.0.0.1:${socket.address().port}`, lines }
 }
 
-/** What a line is about, without host, instance and values. */
+/** Returns the name of each line, without host, instance and value. */
 const carbonNames = (lines: readonly string[]) =>
   lines.map(line => line.replace(/^uwsgi\.[^.]+\.[^.]+\.(\S+) [0-9]+ [0-9]{10}$/, '$1'))
 const statsdNames = (lines: readonly string[]) =>
   lines.map(line => line.replace(/^app\.(\S+):-?[0-9]+\|([cg])$/, '$1 $2'))
 
 for (const uwsgi of UWSGIS)
-  describe(`statistics are pushed under the names that ${uwsgi.title} has`, {
+  describe(`the statistics that spoold pushes, beside those of ${uwsgi.title}`, {
     skip: skipUnless(uwsgi.needs),
   }, () => {
-    it('to Graphite', async () => {
+    it("have all of uWSGI's names for Graphite", async () => {
       const [theirs, ours] = [await graphite(), await graphite()]
       startUwsgi({
         uwsgi,
@@ -70,20 +70,20 @@ for (const uwsgi of UWSGIS)
       await startDaemon({ spool, ini: { carbon: ours.address, 'carbon-freq': 1 } })
       drop(spool)
       await until('the task has run', () => leftIn(spool).length === 0)
-      const counted = await until('a push counts it', () =>
+      const counted = await until('a push counts the task', () =>
         ours.pushes.find(lines => / 1 [0-9]{10}$/.test(lines[0] ?? '')),
       )
       await until('uWSGI has pushed', () => theirs.pushes.length > 0)
       const [theirNames, ourNames] = [carbonNames(theirs.pushes[0] ?? []), carbonNames(counted)]
       assert.ok(theirNames.length > 10, theirNames.join(' '))
-      // ours are those of uWSGI 2.1, which has more
+      // spoold has the names of uWSGI 2.1, which are more
       assert.deepEqual(
         theirNames.filter(name => !ourNames.includes(name)),
         [],
       )
     })
 
-    it('to statsd, counters as what was added', async () => {
+    it("have uWSGI's names for a worker in statsd, and send a counter as what was added", async () => {
       const [theirs, ours] = [await statsd(), await statsd()]
       startUwsgi({
         uwsgi,
@@ -105,7 +105,7 @@ for (const uwsgi of UWSGIS)
       const requests = () => ours.lines.filter(line => line.startsWith('app.worker.1.requests:'))
       await until('a push came before the task', () => requests().length > 0)
       drop(spool)
-      await until('it was counted', () => requests().includes('app.worker.1.requests:1|c'))
+      await until('a push counts the task', () => requests().includes('app.worker.1.requests:1|c'))
       const counted = requests().indexOf('app.worker.1.requests:1|c')
       await until('two more pushes have come', () => requests().length > counted + 2)
       assert.equal(requests().filter(line => line.endsWith(':1|c')).length, 1, 'it was counted once')
@@ -121,15 +121,15 @@ for (const uwsgi of UWSGIS)
     })
   })
 
-describe('statistics are pushed', () => {
-  it('to a file, as a document each time', async () => {
+describe('the statistics that spoold pushes', () => {
+  it('go to a file as one JSON document per push', async () => {
     const spool = spoolDirectory()
     const path = join(dirname(spool), 'stats.log')
     await startDaemon({
       spool,
       ini: { 'stats-push': `file:path=${path},freq=1,separator=;`, 'stats-min': true },
     })
-    const text = await until('two have come', () => {
+    const text = await until('two documents are written', () => {
       const written = existsSync(path) ? readFileSync(path, 'utf8') : ''
       return written.split(';').length > 2 ? written : undefined
     })
@@ -137,14 +137,14 @@ describe('statistics are pushed', () => {
       assert.equal(JSON.parse(document).spoolers[0].dir, spool)
   })
 
-  it('to a server that comes back: a warning each time it is away, and the tasks run', async () => {
+  it('cost one warning and no task while their server is away, and go on when it is back', async () => {
     const spool = spoolDirectory()
     const closed = createServer()
     await new Promise<void>(resolve => closed.listen(0, '127.0.0.1', resolve))
     const { port } = closed.address() as AddressInfo
     closed.close()
     const daemon = await startDaemon({ spool, ini: { carbon: `127.0.0.1:${port}`, 'carbon-freq': 1 } })
-    await until('the warning', () => daemon.output.includes('carbon: '))
+    await until('the warning is logged', () => daemon.output.includes('carbon: '))
     drop(spool)
     await until('the task has run', () => leftIn(spool).length === 0)
     const server = createServer(socket =>
@@ -157,7 +157,7 @@ describe('statistics are pushed', () => {
     server.on('connection', () => pushes++)
     await new Promise<void>(resolve => server.listen(port, '127.0.0.1', resolve))
     after(() => server.close())
-    await until('it is pushed again', () => pushes >= 2)
+    await until('the server gets pushes again', () => pushes >= 2)
     assert.equal(daemon.output.split('carbon: ').length, 2, 'one warning')
   })
 })

@@ -11,7 +11,7 @@ import { asOptions, UWSGIS } from '../helpers/uwsgi.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 import { daemonOn } from '../redis/redis-daemon.js'
 
-/** It stores a task per request, and answers with the name of its file. */
+/** Stores a task per request, and answers with the name of its file. */
 const WEB = `
 import time, uwsgi
 def application(environ, start):
@@ -33,7 +33,7 @@ for (const uwsgi of UWSGIS) {
     if (skip === false) redis = startRedis({ durability: 'always' })
     before(() => redis.ready())
 
-    it('reaches Redis through a directory that is forwarded, once, also while Redis is away', async () => {
+    it('reaches Redis once per task through spooler-fallback, even if it stores while Redis is away', async () => {
       const directory = spoolDirectory()
       const home = dirname(directory)
       const port = freePort()
@@ -57,14 +57,16 @@ for (const uwsgi of UWSGIS) {
         assert.match(await answer.text(), /uwsgi_spoolfile_on_/, peer.output)
       }
       for (const n of ['first', 'urgent', 'later']) await ask(n)
-      await until('all have run', () => daemon.journal().length === 3)
+      await until('all tasks have run', () => daemon.journal().length === 3)
       assert.deepEqual(daemon.journal().toSorted(), ['first  100000', 'later  100000', 'urgent 3 100000'])
       await redis.kill()
       await ask('away')
       await daemon.waitFor('tasks wait here until they can be forwarded')
       await redis.restart()
-      await until('it has run', () => daemon.journal().includes('away  100000'))
-      await until('nothing is left', () => leftIn(directory).every(name => !/uwsgi_spoolfile_on_/.test(name)))
+      await until('the task stored meanwhile has run', () => daemon.journal().includes('away  100000'))
+      await until('no task is left in the directory', () =>
+        leftIn(directory).every(name => !/uwsgi_spoolfile_on_/.test(name)),
+      )
       assert.equal(daemon.journal().length, 4)
     })
   })

@@ -14,7 +14,7 @@ const INI = [
   'fs-signal = watched 1',
   'touch-signal = touched 1',
 ]
-/** What is said of signals and schedules, without dates, pids and durations. */
+/** The lines about signals and schedules, without dates, pids and durations. */
 const LINES = [
   /^\[uwsgi-signal\] signum 1 registered .*$/m,
   /^DATE - \[uwsgi-cron\] running ".*$/m,
@@ -32,7 +32,7 @@ const normal = (output: string) =>
     .replace(/after \d+ second/g, 'after N second')
     .replaceAll(/"[^"]*\/watched"/g, '"watched"')
 
-/** Makes everything happen, and returns the lines about it. */
+/** Triggers each schedule, and returns the lines about it. */
 async function linesOf(directory: string, program: TestProcess): Promise<string[]> {
   const touch = () => {
     for (const file of ['watched', 'touched'])
@@ -48,7 +48,7 @@ async function linesOf(directory: string, program: TestProcess): Promise<string[
 
 describe('an ini with schedules', { concurrency: true }, () => {
   for (const uwsgi of UWSGIS)
-    it(`leads to the same lines as in ${uwsgi.title}`, { skip: skipUnless(uwsgi.needs) }, async () => {
+    it(`logs the same lines as ${uwsgi.title}`, { skip: skipUnless(uwsgi.needs) }, async () => {
       const [spool, theirs] = [spoolDirectory(), spoolDirectory()]
       for (const directory of [dirname(spool), dirname(theirs)])
         for (const file of ['watched', 'touched']) writeFileSync(join(directory, file), '')

@@ -23,7 +23,7 @@ const daemonWithSocket = () =>
   )
 
 describe('a signal from outside', () => {
-  it('comes with spoold signal, over TCP, a unix socket or by the ini', async () => {
+  it('arrives from spoold signal over TCP, over a unix socket, and by the socket of an ini', async () => {
     const daemon = await daemonWithSocket()
     const sock = join(daemon.directory, 'app.sock')
     const ini = join(daemon.directory, 'client.ini')
@@ -37,7 +37,7 @@ describe('a signal from outside', () => {
     assert.deepEqual(await journaled(daemon, /./, 3), ['17', '17', '17'])
   })
 
-  it('comes with sendSignal', async () => {
+  it('arrives from sendSignal', async () => {
     const daemon = await daemonWithSocket()
     await sendSignal(17, { socket: join(daemon.directory, 'app.sock') })
     await sendSignal(1, { socket: join(daemon.directory, 'app.sock') })
@@ -45,7 +45,7 @@ describe('a signal from outside', () => {
   })
 
   for (const uwsgi of UWSGIS)
-    it(`comes with --signal of ${uwsgi.title}`, { skip: skipUnless(uwsgi.needs) }, async () => {
+    it(`arrives from --signal of ${uwsgi.title}`, { skip: skipUnless(uwsgi.needs) }, async () => {
       const daemon = await daemonWithSocket()
       const address = `127.0.0.1:${await portOf(daemon)}`
       const { status, stderr } = spawnSync(uwsgi.command, ['--signal', `${address},17`], { encoding: 'utf8' })
@@ -54,7 +54,7 @@ describe('a signal from outside', () => {
       await journaled(daemon, /17/, 1)
     })
 
-  it('comes from who does not wait for the answer, as the Perl client does', async () => {
+  it('arrives from a client that does not wait for the answer, such as the Perl client', async () => {
     const daemon = await daemonWithSocket()
     const socket = connect(join(daemon.directory, 'app.sock'))
     socket.end(Buffer.of(110, 0, 0, 17), () => socket.destroy())
@@ -62,7 +62,7 @@ describe('a signal from outside', () => {
   })
 
   for (const uwsgi of UWSGIS)
-    it(`reaches ${uwsgi.title} as well`, { skip: skipUnless(uwsgi.needs) }, async () => {
+    it(`reaches ${uwsgi.title} from spoold signal`, { skip: skipUnless(uwsgi.needs) }, async () => {
       const spool = spoolDirectory()
       const peer = startUwsgi({
         uwsgi,
@@ -80,7 +80,7 @@ uwsgi.spooler = lambda env: uwsgi.SPOOL_OK`,
         stdout: '',
         stderr: '',
       })
-      await until('it is handled', () => readJournal(dirname(spool)).includes('got 17'))
+      await until('uWSGI has handled the signal', () => readJournal(dirname(spool)).includes('got 17'))
     })
 
   const WRONG: ReadonlyArray<readonly [args: readonly string[], code: number, expected: RegExp]> = [
@@ -94,7 +94,7 @@ uwsgi.spooler = lambda env: uwsgi.SPOOL_OK`,
     [[], 64, /missing required argument 'number'; see spoold signal --help/],
   ]
   for (const [args, code, expected] of WRONG)
-    it(`that is wrong exits with ${code}: spoold signal ${args.join(' ')}`, async () => {
+    it(`fails with exit code ${code}: spoold signal ${args.join(' ')}`, async () => {
       const cwd = workspace()
       writeFileSync(join(cwd, 'empty.ini'), '[uwsgi]\n')
       const result = await spoold(['signal', ...args], { cwd })

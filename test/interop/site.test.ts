@@ -14,7 +14,7 @@ import { until } from '../helpers/until.js'
 import { asOptions, UWSGIS, type Uwsgi } from '../helpers/uwsgi.js'
 import { BIN, spoolDirectory } from '../helpers/workspace.js'
 
-/** A site with everything that only one program can have, in the ini that spoold reads, too. */
+/** Returns a site whose ini, which spoold reads too, has everything that only one program can have. */
 function site(uwsgi: Uwsgi) {
   const spool = spoolDirectory()
   const directory = dirname(spool)
@@ -63,7 +63,7 @@ def application(environ, start_response):
       await daemon.waitFor(/is running \(pid: \d+\)/)
       return daemon
     },
-    /** Everything of the site is this uWSGI's. */
+    /** Asserts that everything of the site belongs to this uWSGI. */
     async isServedBy(peer: TestProcess) {
       const body = await until('the site answers', () => get(web).catch(() => undefined))
       assert.equal(body, 'the site')
@@ -87,7 +87,7 @@ async function get(port: number): Promise<string> {
 
 for (const uwsgi of UWSGIS)
   describe(`the ini of a web site, for ${uwsgi.title} and spoold`, { skip: skipUnless(uwsgi.needs) }, () => {
-    it('lets uWSGI start as if spoold were not there, and leaves it alone when it stops', async () => {
+    it('lets uWSGI start while spoold runs, and the site stays as it is when spoold stops', async () => {
       const { startSpoold, startUwsgi, isServedBy, runsTasks, at } = site(uwsgi)
       const daemon = await startSpoold()
       const beginning = daemon.output.split('\n').slice(0, 5).join('\n')
@@ -104,7 +104,7 @@ for (const uwsgi of UWSGIS)
       await peer.exited
     })
 
-    it('lets spoold start beside the site, which obeys its own FIFO alone', async () => {
+    it("lets spoold start beside the site, and a command in the site's FIFO does not reach spoold", async () => {
       const { startSpoold, startUwsgi, isServedBy, runsTasks, at, ini } = site(uwsgi)
       const peer = startUwsgi()
       await isServedBy(peer)
@@ -130,7 +130,7 @@ for (const uwsgi of UWSGIS)
       assert.equal(await daemon.code(), 0)
     })
 
-    it('does not lose its pidfile to spoold, where there is no site and both have it', async () => {
+    it('leaves uWSGI its pidfile when spoold stops, even if both have it and the ini serves no site', async () => {
       const spool = spoolDirectory()
       const directory = dirname(spool)
       const [ini, pidfile] = [join(directory, 'both.ini'), join(directory, 'both.pid')]
@@ -149,7 +149,7 @@ for (const uwsgi of UWSGIS)
       })
       await daemon.waitFor(/is running \(pid: \d+\)/)
       const peer = new TestProcess(uwsgi.command, [ini], { cwd: directory })
-      await until('it has written its pid', () => readFileSync(pidfile, 'utf8') === `${peer.pid}\n`)
+      await until('uWSGI has written its pid', () => readFileSync(pidfile, 'utf8') === `${peer.pid}\n`)
       daemon.child.kill('SIGTERM')
       assert.equal(await daemon.code(), 0)
       assert.equal(readFileSync(pidfile, 'utf8'), `${peer.pid}\n`)

@@ -14,8 +14,8 @@ import { spoolDirectory } from '../helpers/workspace.js'
 const TASKS = isLong ? 50_000 : 5000
 
 for (const uwsgi of UWSGIS)
-  describe(`beside ${uwsgi.title} on one directory`, { skip: skipUnless(uwsgi.needs) }, () => {
-    it(`${TASKS} tasks of 1–3 ms are run once each, and each side runs its part`, async () => {
+  describe(`spoold and ${uwsgi.title} on one directory`, { skip: skipUnless(uwsgi.needs) }, () => {
+    it(`run ${TASKS} tasks of 1–3 ms once each, and each side runs at least 2 % of them`, async () => {
       const spool = spoolDirectory()
       for (let i = 0; i < TASKS; i++) drop(spool, `uwsgi_spoolfile_on_shared_${i}`, packet({ n: String(i) }))
       const peer = startUwsgi({
@@ -40,7 +40,7 @@ uwsgi.spooler = spooler`,
       }`,
         ini: { 'spooler-processes': 2, 'spooler-quiet': true, 'spooler-frequency': 1 },
       })
-      await until('all have run', () => leftIn(spool).length === 0, 60_000)
+      await until('all tasks have run', () => leftIn(spool).length === 0, 60_000)
       const lines = daemon.journal()
       const numbers = lines.map(line => Number(line.split(' ')[1])).sort((a, b) => a - b)
       assert.deepEqual(
@@ -52,7 +52,7 @@ uwsgi.spooler = spooler`,
       assert.doesNotMatch(peer.output, /something horrible/)
     })
 
-    it('a task that runs here is left alone there', async () => {
+    it('uWSGI leaves a task alone while spoold runs it', async () => {
       const spool = spoolDirectory()
       const gate = join(dirname(spool), 'gate')
       const daemon = await startDaemon({
@@ -65,25 +65,25 @@ uwsgi.spooler = spooler`,
       }`,
       })
       drop(spool, 'uwsgi_spoolfile_on_held')
-      await until('it runs', () => daemon.journal().length === 1)
+      await until('spoold runs the task', () => daemon.journal().length === 1)
       const handler = `def spooler(env):
     journal('uwsgi ' + env['spooler_task_name'].decode())
     return uwsgi.SPOOL_OK
 uwsgi.spooler = spooler`
       startUwsgi({ uwsgi, spool, handler })
       for (const name of ['uwsgi_spoolfile_on_1', 'uwsgi_spoolfile_on_2']) {
-        drop(spool, name) // the only worker here is busy: uWSGI runs it, in a scan of its own each
+        drop(spool, name) // spoold's only worker is busy, so uWSGI runs each of these in a scan of its own
         await until('uWSGI has scanned', () => daemon.journal().includes(`uwsgi ${name}`))
       }
       writeFileSync(gate, '')
-      await until('the held one is done', () => leftIn(spool).length === 0)
+      await until('the held task is done', () => leftIn(spool).length === 0)
       assert.deepEqual(
         daemon.journal().filter(line => line.includes('held')),
         ['spoold uwsgi_spoolfile_on_held'],
       )
     })
 
-    it('a task that runs there is left alone here, until it is released', async () => {
+    it('spoold leaves a task alone while uWSGI runs it, and runs it after uWSGI is killed', async () => {
       const spool = spoolDirectory()
       const gate = join(dirname(spool), 'gate')
       const handler = `def spooler(env):
@@ -93,7 +93,7 @@ uwsgi.spooler = spooler`
 uwsgi.spooler = spooler`
       drop(spool, 'uwsgi_spoolfile_on_held')
       const peer = startUwsgi({ uwsgi, spool, handler })
-      await until('uWSGI runs it', () => readJournal(dirname(spool)).length === 1)
+      await until('uWSGI runs the task', () => readJournal(dirname(spool)).length === 1)
       const daemon = await startDaemon({
         spool,
         handler: `export default (env, task) => { JOURNAL('spoold ' + task.name); return task.SPOOL_OK }`,
@@ -101,19 +101,19 @@ uwsgi.spooler = spooler`
       })
       for (const name of ['uwsgi_spoolfile_on_1', 'uwsgi_spoolfile_on_2']) {
         drop(spool, name)
-        await until('we have looked around', () => daemon.journal().includes(`spoold ${name}`))
+        await until('spoold has scanned', () => daemon.journal().includes(`spoold ${name}`))
       }
       assert.ok(!daemon.journal().includes('spoold uwsgi_spoolfile_on_held'))
       peer.child.kill('SIGKILL')
       for (const pid of peer.children()) process.kill(pid, 'SIGKILL')
-      await until('uWSGI is gone and we run it', () => {
+      await until('uWSGI is gone and spoold runs the task', () => {
         for (const pid of peer.children()) process.kill(pid, 'SIGKILL')
         writeFileSync(gate, '')
         return daemon.journal().includes('spoold uwsgi_spoolfile_on_held')
       })
     })
 
-    it('our files run under it, retried and recorded ones too, and it does not notice our state', async () => {
+    it('uWSGI runs a task that spoold has retried and recorded, and logs no error about the state of spoold', async () => {
       const spool = spoolDirectory()
       const daemon = await startDaemon({
         spool,
@@ -121,7 +121,7 @@ uwsgi.spooler = spooler`
         ini: { 'spooler-frequency': 2 },
       })
       drop(spool, 'uwsgi_spoolfile_on_retried', packet({ n: '7' }, 'body'))
-      await until('it was tried here', () => daemon.journal().length === 1)
+      await until('spoold has tried the task', () => daemon.journal().length === 1)
       daemon.child.kill('SIGTERM')
       await daemon.code()
       const handler = `def spooler(env):
@@ -129,22 +129,22 @@ uwsgi.spooler = spooler`
     return uwsgi.SPOOL_OK
 uwsgi.spooler = spooler`
       const peer = startUwsgi({ uwsgi, spool, handler })
-      await until('it ran there', () => leftIn(spool).length === 0)
+      await until('uWSGI has run the task', () => leftIn(spool).length === 0)
       assert.deepEqual(daemon.journal(), ['spoold', 'uwsgi 7 body'])
       assert.ok(existsSync(join(spool, '.spoold/records/uwsgi_spoolfile_on_retried.json')))
       assert.doesNotMatch(peer.output, /error|horrible/i)
     })
   })
 
-describe('a file under a foreign lock', { skip: skipUnless('python3') }, () => {
+describe('a task file that another program has locked', { skip: skipUnless('python3') }, () => {
   const lockers = {
     'a POSIX write lock': 'fcntl.lockf(f, fcntl.LOCK_EX)',
     'a POSIX read lock': 'fcntl.lockf(f, fcntl.LOCK_SH)',
-    'a POSIX lock on one byte far beyond its end': 'fcntl.lockf(f, fcntl.LOCK_EX, 1, 10**9)',
+    'a POSIX lock on one byte far beyond the end of the file': 'fcntl.lockf(f, fcntl.LOCK_EX, 1, 10**9)',
     'an OFD lock': "fcntl.fcntl(f, 37, struct.pack('hhllhh', fcntl.F_WRLCK, 0, 0, 0, 0, 0))",
   }
   for (const [what, call] of Object.entries(lockers))
-    it(`${what}: is left alone until it is released`, async () => {
+    it(`is left alone until ${what} is released`, async () => {
       const spool = spoolDirectory()
       const gate = join(dirname(spool), 'gate')
       const path = drop(spool, 'held')
@@ -158,14 +158,14 @@ while not os.path.exists(${JSON.stringify(gate)}): time.sleep(0.005)`
       const daemon = await startDaemon({ spool })
       for (let i = 0; i < 3; i++) {
         drop(spool, `other-${i}`)
-        await until('another has run', () => daemon.journal().includes(`other-${i}`))
+        await until('another task has run', () => daemon.journal().includes(`other-${i}`))
       }
       assert.ok(!daemon.journal().includes('held'))
       writeFileSync(gate, '')
-      await until('it has run', () => daemon.journal().includes('held'))
+      await until('the released task has run', () => daemon.journal().includes('held'))
     })
 
-  it('flock(2), which uWSGI does not see either, does not count', async () => {
+  it('runs in spite of flock(2), which uWSGI does not see either', async () => {
     const spool = spoolDirectory()
     const path = drop(spool, 'flocked')
     const locker = new TestProcess(PYTHON, [
@@ -178,6 +178,6 @@ import time; time.sleep(60)`,
     ])
     await locker.waitFor('locked')
     const daemon = await startDaemon({ spool })
-    await until('it has run', () => daemon.journal().includes('flocked'))
+    await until('the task has run', () => daemon.journal().includes('flocked'))
   })
 })

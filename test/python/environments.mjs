@@ -5,10 +5,10 @@ import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-/** Debian's, for which its uWSGI and its modules are made. The first python3 of the PATH may be another one, as pyenv's. */
+/** Debian's Python, for which its uWSGI and its modules are made. The first python3 of the PATH may be pyenv's. */
 export const PYTHON = '/usr/bin/python3'
 
-/** @returns the path of a version such as `3.12`: Debian's, else pyenv's newest; where Debian's would be, if there is none */
+/** @returns the path of a version such as `3.12`: Debian's, else pyenv's newest, else where Debian's would be */
 export function python(version) {
   const versions = join(process.env.PYENV_ROOT ?? join(homedir(), '.pyenv'), 'versions')
   const patches = (existsSync(versions) ? readdirSync(versions) : [])
@@ -23,14 +23,14 @@ export function python(version) {
 const REQUIREMENTS = fileURLToPath(new URL('.', import.meta.url))
 
 /**
- * Lines of a requirements file that are none to pip: `# python 3.12` asks for another interpreter than Debian's, and
- * `# build NAME=VALUE` is for the environment in which packages are built.
+ * Lines of a requirements file that are comments to pip: `# python 3.12` asks for another interpreter than Debian's, and
+ * `# build NAME=VALUE` sets a variable for the build of packages.
  */
 const ASKS = /^# (?:python (?<version>\d+\.\d+)|build (?<name>\w+)=(?<value>.*))$/gm
 
 /**
- * Each virtual environment: its `name`, the `requirements` file, the `python` that it is made with, what packages are built
- * with (`build`), and its `directory`, which is another one when the file or the interpreter is.
+ * Returns each virtual environment: its `name`, the `requirements` file, the `python` that it is made with, the variables
+ * for building packages (`build`), and its `directory`, whose name changes with the file and with the interpreter.
  */
 export function environments(requirements = REQUIREMENTS) {
   const files = readdirSync(requirements).filter(file => file.endsWith('.txt'))
@@ -52,12 +52,12 @@ export function environments(requirements = REQUIREMENTS) {
   })
 }
 
-/** Written last: an environment without it is half made. */
+/** The file that is written last: an environment without it is half made. */
 export const COMPLETE = 'spoold-test-complete'
 
 export const isComplete = ({ directory }) => existsSync(join(directory, COMPLETE))
 
-/** Where they are kept, for all checkouts of a user. */
+/** Returns the directory of the environments, which all checkouts of a user share. */
 function home() {
   const cache = process.env.XDG_CACHE_HOME || join(homedir(), '.cache')
   return resolve(process.env.SPOOLD_TEST_VENVS ?? join(cache, 'spoold-test-venvs'))

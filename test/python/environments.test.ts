@@ -11,7 +11,7 @@ const HERE = join(ROOT, 'test/python')
 const COMPLETE = 'spoold-test-complete'
 
 describe('the interpreter of a version', () => {
-  it("is Debian's, else the newest of pyenv's", () => {
+  it("is the newest of pyenv's if Debian has none, and Debian's path if nobody has one", () => {
     const root = workspace()
     const versions = ['3.0.1', '3.0.2', '3.0.10', '3.01.99', '2.3.0']
     for (const version of versions) {
@@ -30,7 +30,7 @@ describe('the interpreter of a version', () => {
     }
   })
 
-  it('is never left to the PATH', () => {
+  it('is never taken from the PATH by a test or a benchmark', () => {
     const starts =
       /(?:TestProcess|[sS]pawn(?:Sync)?|exec(?:File)?(?:Sync)?)\(\s*['"`]python|\[\s*['"]python3['"],/
     const sources = ['test', 'bench'].flatMap(room =>
@@ -54,7 +54,7 @@ it('each environment asks for exact versions', () => {
       assert.match(line, /^(#.*|[\w.-]+(\[[\w,-]+\])?==[\w.]+)?$/, name)
 })
 
-/** The programs beside other requirements. */
+/** A directory with the programs and other requirements. */
 class Place {
   readonly directory = workspace()
   readonly venvs = join(this.directory, 'venvs')
@@ -87,7 +87,7 @@ class Place {
 }
 
 describe('install.mjs', { skip: skipUnless('python3-venv'), concurrency: 3 }, () => {
-  it('makes what is missing, once', async () => {
+  it('makes a missing environment once, with the build variables of its file', async () => {
     const place = new Place({ a: '# build PIP_LOG=a.log\n' })
     const first = await place.install()
     assert.equal(first.code, 0, first.output)
@@ -103,7 +103,7 @@ describe('install.mjs', { skip: skipUnless('python3-venv'), concurrency: 3 }, ()
     assert.deepEqual([now.ino, now.mtimeMs], [ino, mtimeMs])
   })
 
-  it('makes another one for another file, and one at a time, whoever else does', async () => {
+  it('makes one environment when two runs start at once, and another one when the file changes', async () => {
     const place = new Place({ a: '' })
     const both = [place.start(), place.start()]
     for (const each of both) assert.equal(await each.code(120_000), 0, each.output)
@@ -113,7 +113,7 @@ describe('install.mjs', { skip: skipUnless('python3-venv'), concurrency: 3 }, ()
     assert.equal(place.made().length, 2)
   })
 
-  it('begins anew what is half made, and uses nothing of it', async () => {
+  it('makes a half-made environment anew, and uses nothing of it', async () => {
     const place = new Place({ a: 'no-such-package==1.0\n', b: '' })
     const { code, output } = await place.install()
     assert.equal(code, 1)
@@ -129,7 +129,7 @@ describe('install.mjs', { skip: skipUnless('python3-venv'), concurrency: 3 }, ()
     assert.ok(!existsSync(join(place.venvs, half, 'left')))
   })
 
-  it('leaves out what has no interpreter here, and knows no other names', async () => {
+  it('skips an environment whose interpreter is missing, and refuses an unknown name', async () => {
     const place = new Place({ a: '# python 3.0\n' })
     assert.deepEqual(await place.install(), {
       code: 0,

@@ -6,14 +6,14 @@ import { existsSync, mkdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { COMPLETE, environments, isComplete } from './environments.mjs'
 
-/** What an earlier run left half made is begun anew. */
+/** Makes an environment, and begins anew if an earlier run left it half made. */
 const MAKE = `
 test -e "$1/${COMPLETE}" && exit
 rm -rf "$1"
 "$2" -m venv "$1" && "$1/bin/pip" install --disable-pip-version-check -r "$3" && : >"$1/${COMPLETE}"
 `
 
-/** One compiles while another waits for the network. */
+/** How many environments are made at once: one compiles while another waits for the network. */
 const AT_ONCE = 2
 
 const names = process.argv.slice(2)
@@ -38,7 +38,7 @@ function fail(line) {
   process.exitCode = 1
 }
 
-/** Under a lock: two runs would write into one another's directory. */
+/** Makes an environment under a lock, because two runs would write into one another's directory. */
 async function make({ python, directory, requirements, build }) {
   mkdirSync(dirname(directory), { recursive: true })
   const command = ['sh', '-c', MAKE, 'sh', directory, python, requirements]
