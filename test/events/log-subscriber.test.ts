@@ -13,7 +13,7 @@ interface Line {
   readonly isDated: boolean
 }
 
-/** A log that keeps its lines, and the emitter whose events become them. */
+/** Returns the lines of a log, and the emitter whose events become these lines. */
 function listen(isQuiet = false, kind: { isStructured?: boolean; isPrecise?: boolean } = {}) {
   const lines: Line[] = []
   const log: Log = {
@@ -34,7 +34,7 @@ const spool = '/s'
 const pid = 7
 const NAME = 'uwsgi_spoolfile_on_a'
 
-/** Every event once, with the lines it becomes. What uWSGI 2.0.21 says is said so to the byte. */
+/** Every event once, with its lines. Lines that uWSGI 2.0.21 has, too, are equal to the byte. */
 const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...string[]] } = {
   'config-read': [{ file: 'app.ini' }, '[uWSGI] getting INI configuration from app.ini'],
   'config-warning': [{ message: 'app.ini:1: warning: w' }, 'app.ini:1: warning: w'],
@@ -364,7 +364,7 @@ const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...stri
   'daemon-stopped': [{}, 'goodbye to uWSGI.'],
 }
 
-describe('the line about what raised a signal', () => {
+describe('the line about a fired schedule', () => {
   const FIRED: ReadonlyArray<readonly [EventMap['schedule-fired'], ...string[]]> = [
     [{ kind: 'timer', number: 17, everyMs: 1000, iterations: 0 }],
     [{ kind: 'monitor', number: 17, path: '/a\n' }, 'DATE - [uwsgi-fsmon] detected event on "/a\\x0a"'],
@@ -378,7 +378,7 @@ describe('the line about what raised a signal', () => {
     })
 })
 
-describe('every event has its line', () => {
+describe('the lines of an event', () => {
   for (const name of Object.keys(LINES) as LoggedEvent[])
     it(name, () => {
       const [payload, ...expected] = LINES[name]
@@ -387,7 +387,7 @@ describe('every event has its line', () => {
       assert.deepEqual(texts(), expected)
     })
 
-  it('and those with variants have theirs', () => {
+  it('differ for variants of file-touched, worker-died and spool-opened', () => {
     const { events, texts } = listen()
     events.emit('file-touched', { file: '/t', asks: 'new-workers' })
     events.emit('worker-died', {
@@ -408,7 +408,7 @@ describe('every event has its line', () => {
   })
 })
 
-/** The lines of one report. `now` is there for what is said relative to the time. */
+/** Returns the lines of one report. */
 function linesOf(report: Partial<Report>, { isQuiet = false, isKnown = false } = {}): string[] {
   const { events, texts } = listen(isQuiet)
   const ref = report.ref ?? NAME
@@ -425,7 +425,7 @@ function linesOf(report: Partial<Report>, { isQuiet = false, isKnown = false } =
 
 const MANAGING = `[spooler /s pid: 7] managing request ${NAME} ...`
 
-describe('what is logged of a task', () => {
+describe('the lines about a task', () => {
   const longAgo = 1000
   const CASES: ReadonlyArray<readonly [Partial<Report>, ...string[]]> = [
     [{ kind: 'ok' }, MANAGING, `[spooler /s pid: 7] done with task ${NAME} after 0 seconds`],
@@ -468,15 +468,15 @@ describe('what is logged of a task', () => {
       assert.deepEqual(linesOf(report), expected)
     })
 
-  it('covers every kind of report', () => {
+  it('are tested for every kind of report', () => {
     assert.deepEqual(new Set(CASES.map(([{ kind }]) => kind)), new Set(REPORT_KINDS))
   })
 
-  it('is not that it begins, when that was logged before', () => {
+  it('do not say that the task begins if that was logged before', () => {
     assert.deepEqual(linesOf({ kind: 'retry' }, { isKnown: true }), [])
   })
 
-  it('is with spooler-quiet only what went wrong', () => {
+  it('say only what went wrong under spooler-quiet', () => {
     assert.deepEqual(linesOf({ kind: 'ok' }, { isQuiet: true }), [])
     assert.deepEqual(linesOf({ kind: 'retry' }, { isQuiet: true }), [])
     assert.equal(linesOf({ kind: 'error', detail: 'x' }, { isQuiet: true }).length, 1)
@@ -486,7 +486,7 @@ describe('what is logged of a task', () => {
     assert.deepEqual(lines, [])
   })
 
-  it('is logged once of a file that is left alone', () => {
+  it('name a malformed file only once', () => {
     const { events, lines } = listen()
     for (const ref of ['a', 'b', 'a', 'a'])
       events.emit('tasks-reported', {
@@ -499,13 +499,13 @@ describe('what is logged of a task', () => {
     assert.equal(lines.length, 2)
   })
 
-  it('has names in which no other line can be hidden', () => {
+  it('escape names, so that no other line can be hidden in one', () => {
     const ref = 'evil\ngoodbye to uWSGI.\x1b[2J'
     const [managing] = linesOf({ ref })
     assert.equal(managing, '[spooler /s pid: 7] managing request evil\\x0agoodbye to uWSGI.\\x1b[2J ...')
   })
 
-  it('has fields for a JSON log, with the name as it is', () => {
+  it('have fields in a JSON log, with the name unescaped', () => {
     const { events, lines } = listen(false, { isStructured: true })
     const ref = '5/uwsgi_spoolfile_on_a\nb_7_1_9_1700000000_123456'
     const report: Report = { ref, kind: 'error', ranMs: 12, waitMs: 3, attempt: 2, detail: 'x', atMs: 99 }
@@ -521,7 +521,7 @@ describe('what is logged of a task', () => {
     )
   })
 
-  it('is in a JSON log also that it is kept, of which uWSGI says nothing', () => {
+  it('say in a JSON log that a task is kept, of which uWSGI says nothing', () => {
     const { events, lines } = listen(false, { isStructured: true })
     events.emit('tasks-reported', {
       spool,
@@ -533,7 +533,7 @@ describe('what is logged of a task', () => {
     assert.equal(lines.length, 1)
   })
 
-  it('is to the millisecond how long it ran, where times are', () => {
+  it('give run times to the millisecond if the log is precise', () => {
     const { events, texts } = listen(false, { isPrecise: true })
     events.emit('tasks-reported', {
       spool,
@@ -546,7 +546,7 @@ describe('what is logged of a task', () => {
   })
 })
 
-describe('what is printed', () => {
+describe('the output of a handler', () => {
   const piece = { spool, pid, name: `5/${NAME}`, stream: 'stdout', isBeside: false } as const
   const done = {
     spool,
@@ -556,7 +556,7 @@ describe('what is printed', () => {
     known: new Set([`5/${NAME}`]),
   } as const
 
-  it('is logged as it is, in whole lines, the last one when its task ends', () => {
+  it('is logged unchanged, in whole lines, and the last one when its task ends', () => {
     const { events, texts } = listen()
     for (const text of ['o', 'ne\ntw', 'o\r\n\nthree']) events.emit('task-printed', { ...piece, text })
     assert.deepEqual(texts(), ['one', 'two', ''])
@@ -567,21 +567,21 @@ describe('what is printed', () => {
     ])
   })
 
-  it('ends with its task, also where that is reported by its name alone', () => {
+  it('is logged to its end when its task is reported, even if only by its name', () => {
     const { events, texts } = listen()
     events.emit('task-printed', { ...piece, text: 'half' })
     events.emit('tasks-reported', { ...done, done: [piece.name], reports: [] })
     assert.deepEqual(texts(), ['half'])
   })
 
-  it('ends with its process, too', () => {
+  it('is logged to its end when its process dies', () => {
     const { events, texts } = listen()
     events.emit('task-printed', { ...piece, name: null, text: 'last words' })
     events.emit('worker-died', { spool, pid, code: 1, signal: null, running: [], isReplaced: true })
     assert.equal(texts()[0], 'last words')
   })
 
-  it('is not mixed up among tasks and streams, and has the name of its task where others run beside it', () => {
+  it('is kept apart by task and stream, and has the name of its task if others run beside it', () => {
     const { events, texts } = listen()
     for (const text of ['a', 'b\n'])
       for (const name of ['x', 'y'])
@@ -593,7 +593,7 @@ describe('what is printed', () => {
     )
   })
 
-  it('has its author in front where it begins as a line of the daemon does', () => {
+  it('has the name of its task in front if it begins like a line of the daemon', () => {
     for (const name of Object.keys(LINES) as LoggedEvent[]) {
       const [, ...own] = LINES[name]
       if (name === 'task-printed') continue
@@ -605,13 +605,13 @@ describe('what is printed', () => {
     }
   })
 
-  it('is cut where a line has no end', () => {
+  it('is cut into lines of at most 10,000 characters if it has no line breaks', () => {
     const { events, texts } = listen()
     for (let i = 0; i < 100; i++) events.emit('task-printed', { ...piece, text: 'x'.repeat(1000) })
     assert.ok(texts().length >= 10 && texts().every(line => line.length <= 10_000))
   })
 
-  it('has in a structured log its stream and its task', () => {
+  it('has its stream and its task as fields in a JSON log', () => {
     const { events, lines } = listen(false, { isStructured: true })
     events.emit('task-printed', { ...piece, text: '*** x\n' })
     assert.deepEqual(lines[0]?.fields, {
@@ -626,7 +626,7 @@ describe('what is printed', () => {
 })
 
 describe('a file that is left alone', () => {
-  it('is named once, and 10,000 of them at most, which the last line says; what a task waits for has its own line', () => {
+  it('is named once, up to 10,000 files, as the last such line says; a parked task still has its line', () => {
     const { events, texts } = listen()
     const tell = (report: Partial<Report> & Pick<Report, 'ref' | 'kind'>) =>
       events.emit('tasks-reported', {
@@ -648,8 +648,8 @@ describe('a file that is left alone', () => {
   })
 })
 
-describe('a structured log', () => {
-  it('says of which event each line is, and what its error was', () => {
+describe('a JSON log', () => {
+  it('has in each line its event, and its error if there is one', () => {
     const { events, lines } = listen(false, { isStructured: true })
     for (const name of Object.keys(LINES) as LoggedEvent[]) {
       const [payload] = LINES[name]

@@ -24,7 +24,7 @@ const CTIME = '(Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} [ \\d]\\d \\d\\d:\\d\
 
 const openLog = (options: Omit<LogOptions, 'files'>) => openLogOf({ ...options, files: new Opener(null) })
 
-/** What a log holds after `write`. */
+/** Returns what a log holds after `write`. */
 async function logged(options: Partial<LogOptions>, write: (log: Log) => void): Promise<string> {
   const file = join(workspace(), 'log')
   const log = openLog({ file, format: 'text', date: null, ...options })
@@ -38,13 +38,13 @@ function openFiles(): string[] {
     try {
       return [readlinkSync(`/proc/self/fd/${fd}`)]
     } catch {
-      return [] // the one that listed them
+      return [] // the descriptor by which they were listed
     }
   })
 }
 
 describe('a text log', () => {
-  it('has bare lines, and a date on those that uWSGI always dates', async () => {
+  it('has bare lines, and dates only those that uWSGI always dates', async () => {
     const text = await logged({}, log => {
       log.line('info', 'one', { field: 1 })
       log.line('error', 'two', undefined, 'dated')
@@ -87,7 +87,7 @@ describe('a text log', () => {
     }
   })
 
-  it('indents all but the first line of a text, and shows what a terminal would obey', async () => {
+  it('indents all but the first line of a text, and escapes what a terminal would obey', async () => {
     const text = await logged({ date: null }, log => {
       log.line('error', 'Error: x\n    at f (h.mjs:1)\r\n*** HARAKIRI ON THE SPOOLER (pid: 1) ***')
       log.line(
@@ -102,7 +102,7 @@ describe('a text log', () => {
     )
   })
 
-  it('names time zones by their letters', async () => {
+  it('dates lines with the letters of the time zone for %Z', async () => {
     const zones = { 'Europe/Rome': /^CES?T - /, 'America/New_York': /^E[SD]T - /, 'Asia/Kolkata': /^IST - / }
     const zone = process.env.TZ
     try {
@@ -140,7 +140,7 @@ describe('a JSON log', () => {
 })
 
 describe('a JSON log on a terminal', () => {
-  it('has nothing in it that the terminal would obey, and its values are what they were', async () => {
+  it('escapes what the terminal would obey, so that its parsed values are unchanged', async () => {
     const value = '\x1b[2J\x7f\u009b1A\u202e\u2028 caf\u00e9'
     const text = await logged({ format: 'json' }, log => log.line('info', value, { task: value }))
     assert.match(text, /^[^\p{Cc}\p{Cf}\p{Zl}]*\n$/u)
@@ -150,7 +150,7 @@ describe('a JSON log on a terminal', () => {
 })
 
 describe('a log file', () => {
-  it('is appended to, and not for everybody to read', async () => {
+  it('is appended to, and not readable by everybody', async () => {
     const file = join(workspace(), 'log')
     for (const line of ['one', 'two']) {
       const log = openLog({ file, format: 'text', date: null })
@@ -161,7 +161,7 @@ describe('a log file', () => {
     assert.equal(statSync(file).mode & 0o137, 0)
   })
 
-  it('is opened anew when it was moved away, and its descriptor is announced', async () => {
+  it('is reopened only if it was moved away, and the log then has the new descriptor', async () => {
     const file = join(workspace(), 'log')
     const log = openLog({ file, format: 'text', date: null })
     const fd = log.fd
@@ -181,7 +181,7 @@ describe('a log file', () => {
     assert.equal(readFileSync(file, 'utf8'), 'after\n')
   })
 
-  it('loses no line that was on its way when it was opened anew', async () => {
+  it('loses no line that is still being written when it is reopened', async () => {
     const file = join(workspace(), 'log')
     const log = openLog({ file, format: 'text', date: null })
     for (let i = 0; i < 100; i++) {
@@ -198,7 +198,7 @@ describe('a log file', () => {
     await until('the old files are closed', () => !openFiles().some(open => files.slice(1).includes(open)))
   })
 
-  it('that cannot be opened anew goes on in the old one, and says so', async () => {
+  it('is written on after a line that says so if it cannot be reopened', async () => {
     const directory = join(workspace(), 'logs')
     execFileSync('mkdir', [directory])
     const log = openLog({ file: join(directory, 'log'), format: 'text', date: null })
@@ -213,7 +213,7 @@ describe('a log file', () => {
     assert.match(text, /\nstill here\n$/)
   })
 
-  it('that cannot be opened is an error that names it and says what to do', () => {
+  it('is named with what to do in the error if it cannot be opened', () => {
     const file = join(workspace(), 'missing', 'log')
     assert.throws(() => openLog({ file, format: 'text', date: null }), {
       code: 'LOG_UNWRITABLE',
@@ -221,7 +221,7 @@ describe('a log file', () => {
     })
   })
 
-  it('is a file: a UDP address of uWSGI is refused instead of being made one', () => {
+  it('refuses a UDP address, which uWSGI accepts, instead of creating a file of that name', () => {
     assert.throws(() => openLog({ file: '127.0.0.1:1717', format: 'text', date: null }), {
       code: 'LOG_UNWRITABLE',
       message: /not sent over UDP.*127\.0\.0\.1:1717/,
@@ -229,8 +229,8 @@ describe('a log file', () => {
   })
 })
 
-describe('a log that takes nothing', () => {
-  it('neither throws nor hangs, not even at its end', async () => {
+describe('a log whose file does not take its lines at once', () => {
+  it('neither throws nor hangs if the device is full, not even at its end', async () => {
     const log = openLog({ file: '/dev/full', format: 'text', date: null })
     for (let i = 0; i < 1000; i++) log.line('info', `line ${i}`)
     const startedAt = performance.now()
@@ -238,7 +238,7 @@ describe('a log that takes nothing', () => {
     assert.ok(performance.now() - startedAt < 10_000)
   })
 
-  it('waits at its end for a reader that is slow', { skip: skipUnless('mkfifo') }, async () => {
+  it('waits at its end for a slow reader', { skip: skipUnless('mkfifo') }, async () => {
     const fifo = join(workspace(), 'fifo')
     execFileSync('mkfifo', [fifo])
     const reader = openSync(fifo, constants.O_RDWR | constants.O_NONBLOCK)
@@ -252,7 +252,7 @@ describe('a log that takes nothing', () => {
         readBytes += readSync(reader, buffer)
         return true
       } catch {
-        return false // nothing is there
+        return false // there is nothing to read
       }
     }
     const reading = setInterval(read, 10)
@@ -263,7 +263,7 @@ describe('a log that takes nothing', () => {
     assert.equal(readBytes, 4096 * 1024)
   })
 
-  it('keeps what fits into memory, and tells how much did not', { skip: skipUnless('mkfifo') }, async () => {
+  it('keeps what fits into memory, and says how much did not', { skip: skipUnless('mkfifo') }, async () => {
     const fifo = join(workspace(), 'fifo')
     execFileSync('mkfifo', [fifo])
     const reader = openSync(fifo, constants.O_RDWR | constants.O_NONBLOCK)
@@ -271,7 +271,7 @@ describe('a log that takes nothing', () => {
     const kilobyte = 'x'.repeat(1023)
     const written = 10 * 1024
     for (let i = 0; i < written; i++) log.line('info', kilobyte)
-    await log.end() // it gives up: there is no reader
+    await log.end() // the log gives up, because there is no reader
     let text = ''
     const buffer = Buffer.alloc(1024 * 1024)
     await until('everything was read', () => {

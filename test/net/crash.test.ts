@@ -20,7 +20,7 @@ const PACKET = wire([
 const REQUEST = Buffer.concat([PACKET, BODY])
 const FILE = Buffer.concat([wire([['to', 'joe']]), BODY])
 
-/** Every file is a whole task; nothing else is left. */
+/** Fails unless every file is a whole task. Returns how many there are. */
 function assertWhole(spool: string): number {
   const files = leftIn(spool)
   for (const name of files) assert.deepEqual(readFileSync(join(spool, name)), FILE, name)
@@ -41,7 +41,7 @@ describe('a client that vanishes', () => {
       whole.push((await Client.to(port)).send(REQUEST))
     }
     for (const client of whole) await client.got(STORED)
-    await until('nothing is under way', () => leftIn(spool).every(name => !name.startsWith('.')))
+    await until('no task is being written', () => leftIn(spool).every(name => !name.startsWith('.')))
     assert.ok(assertWhole(spool) >= whole.length)
     for (const client of whole) client.close()
   })
@@ -79,13 +79,13 @@ describe('a client that vanishes', () => {
         }),
       )
     assert.equal(await exchange(port, REQUEST), STORED)
-    await until('nothing is under way', () => leftIn(spool).every(name => !name.startsWith('.')))
+    await until('no task is being written', () => leftIn(spool).every(name => !name.startsWith('.')))
     assert.ok(assertWhole(spool) >= 1)
   })
 })
 
 describe('a daemon that is killed while it stores', () => {
-  it('has every task that it acknowledged', { timeout: 600_000 }, async () => {
+  it('has stored every task that it acknowledged', { timeout: 600_000 }, async () => {
     for (let round = 0; round < (isLong ? 100 : 4); round++) {
       const spool = spoolDirectory()
       const daemon = await startDaemon({ spool, ...ASIDE })
@@ -105,7 +105,7 @@ describe('a daemon that is killed while it stores', () => {
             if (!daemon.isRunning || failures.size > 0) return
           }
       })
-      await until('some are stored', () => acknowledged.length > 50 + round * 20)
+      await until('some tasks are stored', () => acknowledged.length > 50 + round * 20)
       daemon.child.kill('SIGKILL')
       await Promise.all([...callers, daemon.exited])
       const names = readdirSync(spool).filter(name => !name.startsWith('.'))
@@ -122,7 +122,7 @@ describe('a daemon that is killed while it stores', () => {
   })
 })
 
-/** The value of the only key, `n`. */
+/** Returns the value of the only key, `n`. */
 function numberOf(file: Buffer): number {
   return Number(file.subarray(9, 9 + file.readUInt16LE(7)))
 }

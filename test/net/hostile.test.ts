@@ -10,7 +10,7 @@ import { until } from '../helpers/until.js'
 import { Client, exchange, portOf, REFUSED, STORED, wire } from '../helpers/wire.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
-/** As many as the descriptors of this process allow. */
+/** How many bad peers there are: fewer if this process may not open as many descriptors. */
 const CROWD = Math.min(isLong ? 2000 : 300, Math.floor((descriptors() - 100) / 2))
 const TASK = wire([['to', 'joe']])
 
@@ -24,7 +24,7 @@ async function server(ini: Readonly<Record<string, string | number | boolean>> =
   return { spool, daemon, port: await portOf(daemon) }
 }
 
-/** What a bad peer sends first, and what it goes on to send, a byte at a time. */
+/** What a bad peer sends first, and what it sends after that, one byte at a time. */
 const BAD_PEERS: Readonly<Record<string, readonly [first: Buffer, then: Buffer]>> = {
   'drips a packet': [Buffer.alloc(0), wire([['a', 'b'.repeat(5000)]])],
   'sends half a packet': [wire([], { size: 60_000 }), Buffer.alloc(0)],
@@ -38,7 +38,7 @@ const BAD_PEERS: Readonly<Record<string, readonly [first: Buffer, then: Buffer]>
 }
 
 describe('a crowd of bad peers', () => {
-  it('is sent away by the deadlines, while a good client is served', { timeout: 120_000 }, async () => {
+  it('is disconnected by the deadlines while a good client is served', { timeout: 120_000 }, async () => {
     const { spool, port } = await server({
       'socket-timeout': 2,
       'socket-request-timeout': 4,
@@ -70,7 +70,7 @@ describe('a crowd of bad peers', () => {
     assert.ok(leftIn(spool).every(name => !name.startsWith('.')))
   })
 
-  it('costs the longest silent one its place when there are too many, never an honest one', async () => {
+  it('costs the peers that have been silent for longest their connections, and never an honest client', async () => {
     const { port } = await server({
       'socket-max-connections': 10,
       'socket-timeout': 600,
@@ -79,7 +79,7 @@ describe('a crowd of bad peers', () => {
     const silent: Client[] = []
     for (let i = 0; i < 40; i++) silent.push((await Client.to(port)).send(TASK.subarray(0, i % 9)))
     assert.equal(await exchange(port, TASK), STORED)
-    await until('thirty and one are gone', () => silent.filter(({ end }) => end !== 'open').length >= 31)
+    await until('31 silent peers are gone', () => silent.filter(({ end }) => end !== 'open').length >= 31)
     assert.deepEqual(
       silent.slice(31).map(({ end }) => end),
       Array.from({ length: 9 }, () => 'open'),
@@ -88,7 +88,7 @@ describe('a crowd of bad peers', () => {
     for (const client of silent) client.close()
   })
 
-  it('that never reads its replies is not read any more, and dropped', async () => {
+  it('is dropped if a peer never reads its replies', async () => {
     const spool = spoolDirectory()
     const path = join(dirname(spool), 's')
     const daemon = await startDaemon({ spool, ini: { socket: path, 'socket-timeout': 1 } })
@@ -105,27 +105,27 @@ describe('a crowd of bad peers', () => {
     assert.ok(daemon.isRunning)
   })
 
-  it('cannot fill the log', async () => {
+  it('cannot fill the log with refusals, or forge a line of it', async () => {
     const { daemon, port } = await server()
     const bad = wire([['spooler', '/nope\nfake line']], { modifier2: 1 })
     const client = await Client.to(port)
     await client.send(Buffer.concat(Array.from({ length: 500 }, () => bad))).got(REFUSED.repeat(500))
     client.close()
     daemon.child.kill('SIGTERM')
-    await daemon.code() // all it has to say is said
+    await daemon.code() // then the log is complete
     assert.equal(daemon.output.split('unable to find spooler').length - 1, 20)
     assert.doesNotMatch(daemon.output, /^fake line/m)
   })
 })
 
-/** What Node's own libraries look at when they are first used, or want memory. */
+/** Files that libraries of Node read when they are first used or need memory. */
 const OF_NODE = new Set([
   '/sys/devices/system/cpu/cpu0/tsc_freq_khz',
   '/sys/devices/system/cpu/online',
   '/proc/sys/vm/overcommit_memory',
 ])
 
-/** The paths of a trace, in its order: what is named by way of an open directory under the path by which that was opened. */
+/** Returns the paths of a trace, in its order. A name below an open directory has the path by which that was opened. */
 function pathsOf(trace: string, opened: Map<string, string>): string[] {
   const begun = new Map<string, string>()
   return trace.split('\n').flatMap(line => {
@@ -144,25 +144,25 @@ function pathsOf(trace: string, opened: Map<string, string>): string[] {
     )
     const [, fd] = /^open.* = (\d+)(?:<.*>)?$/.exec(call) ?? []
     if (fd !== undefined) opened.set(fd, paths[0] ?? '')
-    // none is an open file itself; and what lies in the root directory by its descriptor begins once
+    // an empty path is an open file itself; a name below the descriptor of / would begin with two slashes
     return paths.filter(path => path !== '').map(path => path.replace(/^\/+/, '/'))
   })
 }
 
-/** Its open files, by their numbers. */
+/** Returns the paths of a process's open files by their descriptors. */
 function openedBy(pid: number): Map<string, string> {
   const directory = `/proc/${pid}/fd`
   return new Map(readdirSync(directory).map(fd => [fd, readlinkSync(`${directory}/${fd}`)]))
 }
 
 describe('names from the network', () => {
-  it('lead nowhere outside of the spool', { skip: skipUnless('strace'), timeout: 120_000 }, async () => {
+  it('lead nowhere outside the spool', { skip: skipUnless('strace'), timeout: 120_000 }, async () => {
     const { spool, daemon, port } = await server({ 'spooler-quiet': true })
     const trace = join(dirname(spool), 'trace')
     const strace = new TestProcess('strace', [
       '-f',
       '-qq',
-      '-y', // directories that are open by their paths
+      '-y', // shows open directories by their paths
       '-s',
       '600',
       '-e',
@@ -172,7 +172,7 @@ describe('names from the network', () => {
       '-o',
       trace,
     ])
-    await until('it is traced', () =>
+    await until('the daemon is traced', () =>
       /TracerPid:\s+[1-9]/.test(readFileSync(`/proc/${daemon.pid}/status`, 'utf8')),
     )
     const opened = openedBy(daemon.pid)
@@ -193,7 +193,7 @@ describe('names from the network', () => {
       touched.some(path => path.startsWith(`${spool}/`)),
       `the trace has seen something in ${spool}, but only: ${touched.slice(-20).join(' ')}`,
     )
-    // root holds the spool by its own way from the root directory
+    // root opens the spool component by component from /
     const isOnTheWay = (path: string) => `${spool}/`.startsWith(path === '/' ? path : `${normalize(path)}/`)
     const isInside = (path: string) => path.startsWith(`${spool}/`) && !path.includes('..')
     assert.deepEqual(
@@ -206,7 +206,7 @@ describe('names from the network', () => {
   })
 })
 
-/** Ways out of a directory, and what else has broken programs. */
+/** Returns ways out of a directory, and other names that have broken programs. */
 function hostileNames(outside: string): Buffer[] {
   const ups = [
     '..',

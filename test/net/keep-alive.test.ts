@@ -12,7 +12,7 @@ const open = (pairs: readonly Pair[]) => wire(pairs, { modifier2: 1 })
 const withBody = (pairs: readonly Pair[], body: Buffer, modifier2 = 0) =>
   Buffer.concat([wire([...pairs, ['CONTENT_LENGTH', String(body.length)]], { modifier2 }), body])
 
-/** A daemon that stores and does not run. */
+/** Starts a daemon that stores tasks and runs none. */
 async function server(ini: Readonly<Record<string, string | number | boolean | readonly string[]>> = {}) {
   const spool = spoolDirectory()
   const daemon = await startDaemon({
@@ -26,7 +26,7 @@ async function server(ini: Readonly<Record<string, string | number | boolean | r
 const contents = (spool: string) => leftIn(spool).map(path => readFileSync(join(spool, path)))
 
 describe('a connection that is kept open (modifier2 1)', () => {
-  it('answers packet after packet, in their order, until the client is done', async () => {
+  it('answers packets in their order until one has modifier2 0', async () => {
     const { spool, port } = await server()
     const client = await Client.to(port)
     await client.send(open([['n', '1']])).got(STORED)
@@ -37,7 +37,7 @@ describe('a connection that is kept open (modifier2 1)', () => {
     assert.equal(leftIn(spool).length, 2)
   })
 
-  it('takes any number of packets at once, cut anywhere', async () => {
+  it('takes 300 packets at once, whole or cut anywhere', async () => {
     const { spool, port } = await server()
     const packets = Array.from({ length: 300 }, (_, i) =>
       open([['n', String(i)], ...(i % 7 === 0 ? [['spooler', '/nope'] as Pair] : [])]),
@@ -54,14 +54,14 @@ describe('a connection that is kept open (modifier2 1)', () => {
     assert.equal(leftIn(spool).length, 2 * packets.filter((_, i) => i % 7 !== 0).length)
   })
 
-  it('is closed when it is not used', async () => {
+  it('is closed after socket-keepalive-timeout without a packet', async () => {
     const { port } = await server({ 'socket-keepalive-timeout': 0.3, 'socket-timeout': 30 })
     const client = await Client.to(port)
     await client.send(open([['n', '1']])).got(STORED)
     await client.ended(5000)
   })
 
-  it('ends with a packet that cannot be read: the start of the next one is unknown', async () => {
+  it('ends with a malformed or oversized packet, because the start of the next packet is unknown', async () => {
     const { spool, port } = await server({ 'buffer-size': 100 })
     for (const bad of [
       wire(Buffer.from('\x05\0ab'), { modifier2: 1 }),
@@ -75,7 +75,7 @@ describe('a connection that is kept open (modifier2 1)', () => {
 })
 
 describe('a body behind a packet (CONTENT_LENGTH)', () => {
-  it('is stored behind it, and the next packet follows', async () => {
+  it('is stored behind its packet, and the next packet is read after it', async () => {
     const { spool, port } = await server()
     const body = Buffer.from(Array.from({ length: 300_000 }, (_, i) => (i * 7) % 251))
     const stream = Buffer.concat([
@@ -99,25 +99,25 @@ describe('a body behind a packet (CONTENT_LENGTH)', () => {
     const handler = `export default (env, task) => { JOURNAL(Object.keys(env).sort().join() + ' ' + env.body); return task.SPOOL_OK }`
     const daemon = await startDaemon({ spool, handler, ini: { socket: '127.0.0.1:0' } })
     await exchange(await portOf(daemon), withBody([['to', 'joe']], Buffer.from('Dear Joe')))
-    await until('it has run', () => daemon.journal().length === 1)
+    await until('the task has run', () => daemon.journal().length === 1)
     assert.deepEqual(daemon.journal(), ['body,spooler_task_name,to Dear Joe'])
   })
 
-  it('is refused before it comes when it is larger than socket-max-body', async () => {
+  it('is refused before it is sent if it is larger than socket-max-body', async () => {
     const { spool, port } = await server({ 'socket-max-body': 1000 })
     assert.equal(await exchange(port, wire([['CONTENT_LENGTH', '1001']], { modifier2: 1 })), REFUSED)
     assert.equal(await exchange(port, withBody([], Buffer.alloc(1000))), STORED)
     assert.equal(leftIn(spool).length, 1)
   })
 
-  it('that is too large does not keep its client from reading the refusal, while it still sends', async () => {
+  it('that is too large does not keep its client from reading the refusal while it still sends', async () => {
     const { port } = await server({ 'socket-max-body': 1000 })
     const client = (await Client.to(port)).send(withBody([], Buffer.alloc(3_000_000)))
     assert.equal(await client.ended(), 'eof')
     assert.equal(client.received, REFUSED)
   })
 
-  it('leaves nothing when it ends too early, by word or by silence', async () => {
+  it('leaves nothing in the spool if it ends too early, by a closed connection or by silence', async () => {
     const { spool, port } = await server({ 'socket-timeout': 0.5 })
     const short = withBody([['n', '1']], Buffer.alloc(5000)).subarray(0, 4000)
     const client = (await Client.to(port)).send(short).half()
@@ -129,7 +129,7 @@ describe('a body behind a packet (CONTENT_LENGTH)', () => {
     assert.deepEqual(leftIn(spool), [])
   })
 
-  it('is passed over when its task is refused, so that the connection goes on', async () => {
+  it('is skipped if its task is refused, so that the connection goes on', async () => {
     const { spool, port } = await server()
     const stream = Buffer.concat([
       withBody([['spooler', '/nope']], Buffer.alloc(200_000, 17), 1),
@@ -139,7 +139,7 @@ describe('a body behind a packet (CONTENT_LENGTH)', () => {
     assert.equal(leftIn(spool).length, 1)
   })
 
-  it('goes to the disk while it comes', async () => {
+  it('is written to disk while it arrives', async () => {
     const { spool, port } = await server()
     const bytes = 60 * 1024 * 1024
     const client = await Client.to(port)

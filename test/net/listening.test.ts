@@ -46,7 +46,7 @@ function start(ini: DaemonSetup['ini'], more: Partial<DaemonSetup> = {}) {
 }
 
 describe('a unix socket', () => {
-  it('takes tasks, and stays after the end, as in uWSGI; the next start replaces it', async () => {
+  it('takes tasks, stays after the daemon has ended, as in uWSGI, and is replaced at the next start', async () => {
     const spool = spoolDirectory()
     const path = join(dirname(spool), 'app.sock')
     for (let i = 0; i < 2; i++) {
@@ -62,7 +62,7 @@ describe('a unix socket', () => {
     }
   })
 
-  it('is replaced when its daemon was killed, and removed at the end with vacuum', async () => {
+  it('is replaced if its daemon was killed, and removed at the end with vacuum', async () => {
     const spool = spoolDirectory()
     const path = join(dirname(spool), 'app.sock')
     const killed = await startDaemon({ spool, ini: { socket: path } })
@@ -76,17 +76,17 @@ describe('a unix socket', () => {
     assert.ok(!existsSync(path))
   })
 
-  it('is replaced when the one who listened is just dying: it still answers, and hangs up', async () => {
+  it('is replaced if its listener is about to end: still takes a connection, and hangs up', async () => {
     const spool = spoolDirectory()
     const path = join(dirname(spool), 'app.sock')
     const dying = new TestProcess(PYTHON, ['-c', LISTENS_ONCE, path])
-    await until('it listens', () => existsSync(path))
+    await until('the dying listener listens', () => existsSync(path))
     await startDaemon({ spool, ini: { socket: path } })
     assert.equal(await exchange(path, PING), PONG)
     assert.equal((await dying.exited).code, 0)
   })
 
-  it('of a server that hangs up on everybody is not taken', async () => {
+  it('is not taken from a server that hangs up on every client', async () => {
     const spool = spoolDirectory()
     const path = join(dirname(spool), 'app.sock')
     const other = createServer(client => client.destroy())
@@ -97,14 +97,14 @@ describe('a unix socket', () => {
     assert.match(daemon.output, /app\.sock: another program listens on it\n/)
   })
 
-  it('in a directory that is missing is reported as that', async () => {
+  it('is reported with its directory if that is missing', async () => {
     const spool = spoolDirectory()
     const directory = join(dirname(spool), 'missing')
     const daemon = await startDaemon({ spool, ini: { stats: join(directory, 'stats.sock') } })
     await daemon.waitFor(`stats.sock: there is no directory ${directory}\n`)
   })
 
-  it('of a live server is not taken, and goes on serving', async () => {
+  it('is not taken from a live server, which goes on serving', async () => {
     const spool = spoolDirectory()
     const path = join(dirname(spool), 'app.sock')
     await startDaemon({ spool, ini: { socket: path } })
@@ -117,7 +117,7 @@ describe('a unix socket', () => {
     assert.equal(await exchange(path, PING), PONG)
   })
 
-  it('takes no name that another kind of file has', async () => {
+  it('does not replace a file of its name that is not a socket', async () => {
     const spool = spoolDirectory()
     const path = join(dirname(spool), 'precious')
     writeFileSync(path, 'do not remove')
@@ -127,7 +127,7 @@ describe('a unix socket', () => {
     assert.equal(readFileSync(path, 'utf8'), 'do not remove')
   })
 
-  it('is not removed by vacuum when another server has taken its name', async () => {
+  it('is not removed by vacuum if another server has taken its name', async () => {
     const spool = spoolDirectory()
     const path = join(dirname(spool), 'app.sock')
     const daemon = await startDaemon({ spool, ini: { socket: path, vacuum: true } })
@@ -157,7 +157,7 @@ describe('a unix socket', () => {
   }, async () => {
     const spool = spoolDirectory()
     const directory = dirname(spool)
-    chmodSync(directory, 0o755) // the daemon, no longer root, could not make a file here
+    chmodSync(directory, 0o755) // the daemon could not make a file here once it is no longer root
     const path = join(directory, 'app.sock')
     chownSync(spool, 65_534, 65_534)
     await startDaemon({
@@ -187,7 +187,7 @@ describe('a unix socket', () => {
 })
 
 describe('a TCP socket', () => {
-  it('is refused when another program has the port', async () => {
+  it('is refused if another program has the port', async () => {
     const port = await portOf(await start({ socket: '127.0.0.1:0' }))
     const second = await start({ socket: `127.0.0.1:${port}` }, { isUnready: true })
     assert.equal(await second.code(), 1)
@@ -207,7 +207,7 @@ describe('a TCP socket', () => {
     assert.equal(stranger.received, '')
   })
 
-  it('on ::1 is one as well, with its own rules', async () => {
+  it('takes tasks on ::1, with an IPv6 network in socket-allow', async () => {
     const daemon = await start({ socket: '[::1]:0', 'socket-allow': '::1/128' })
     const port = await portOf(daemon)
     assert.match(daemon.output, /bound to TCP6 address \[::1\]:\d+/)
@@ -216,7 +216,7 @@ describe('a TCP socket', () => {
     assert.equal(client.received, PONG)
   })
 
-  it('open to the network without socket-allow is warned of, and refused under strict', async () => {
+  it('is warned of if it is open to the network without socket-allow, and refused under strict', async () => {
     const ini = { socket: ':0' }
     const daemon = await start(ini)
     assert.match(
@@ -280,7 +280,7 @@ os.execv(sys.argv[2], sys.argv[2:])`
     assert.ok(existsSync(where), 'it is not ours to remove')
   })
 
-  it('goes along into the background', { skip: skipUnless('python3') }, async () => {
+  it('is kept by a daemon that goes into the background', { skip: skipUnless('python3') }, async () => {
     const { daemon, where, spool } = await activate('unix', { daemonize: 'log', pidfile: 'pid' })
     assert.equal(await daemon.code(), 0, daemon.output)
     const pid = Number(readFileSync(join(dirname(spool), 'pid'), 'utf8'))
@@ -293,7 +293,7 @@ os.execv(sys.argv[2], sys.argv[2:])`
     await untilGone(pid)
   })
 
-  it('goes along to a daemon with a root parent, into the background and over a touch-reload', {
+  it('is kept by a daemon with a root parent in the background, even over a touch-reload', {
     skip: skipUnless('python3', 'root'),
   }, async () => {
     const touched = join(workspace(), 'touched')
@@ -316,7 +316,7 @@ os.execv(sys.argv[2], sys.argv[2:])`
     await until('the task has run', () => runs() === 1)
     assert.match(log(), /uwsgi socket 0 inherited UNIX address \S*handed\.sock/)
     utimesSync(touched, new Date(), new Date())
-    await until('it has reloaded', () => log().includes('the spoolers are reloaded'))
+    await until('the daemon has reloaded', () => log().includes('the spoolers are reloaded'))
     assert.equal(await exchange(where, TASK), STORED)
     await until('the next task has run', () => runs() === 2)
     const [master = 0] = childrenOf(parent)
@@ -325,7 +325,7 @@ os.execv(sys.argv[2], sys.argv[2:])`
     await untilGone(parent)
   })
 
-  it('open to the network needs socket-allow under strict', { skip: skipUnless('python3') }, async () => {
+  it('needs socket-allow under strict if open to the network', { skip: skipUnless('python3') }, async () => {
     const { daemon } = await activate('0.0.0.0', { strict: true })
     assert.equal(await daemon.code(), 1)
     assert.match(daemon.output, /anyone who can reach 0\.0\.0\.0:\d+ can run tasks/)
@@ -337,7 +337,7 @@ os.execv(sys.argv[2], sys.argv[2:])`
 })
 
 describe('the sockets of a daemon', () => {
-  it('go on over a reload, with the connections on them, and with the new limits and spools', async () => {
+  it('stay open over a reload, with their connections, and take the new limits and spools', async () => {
     const spool = spoolDirectory()
     const another = join(dirname(spool), 'another')
     mkdirSync(another)
@@ -380,7 +380,7 @@ describe('the sockets of a daemon', () => {
     assert.equal(leftIn(spool).length, 1)
   })
 
-  it('close at a stop, and what had begun is stored and answered', async () => {
+  it('close at a stop, after requests that had begun are stored and answered', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({
       spool,
@@ -413,7 +413,7 @@ describe('the sockets of a daemon', () => {
     assert.equal(leftIn(spool).length, 3)
   })
 
-  it('do not hold up a stop for longer than the mercy', async () => {
+  it('do not delay a stop for longer than worker-reload-mercy', async () => {
     const daemon = await start({
       socket: '127.0.0.1:0',
       'worker-reload-mercy': 1,
@@ -427,7 +427,7 @@ describe('the sockets of a daemon', () => {
     await client.ended()
   })
 
-  it('know a spool by its real path and by the one in the ini, and no other place by any name', async () => {
+  it('take tasks for a spool by its real path and its path in the ini, and for no other path', async () => {
     const spool = spoolDirectory()
     const link = join(dirname(spool), 'link')
     symlinkSync(spool, link)
@@ -446,7 +446,7 @@ describe('the sockets of a daemon', () => {
   })
 })
 
-/** The hidden files of tasks that are being written. */
+/** Returns the hidden files of tasks that are being written. */
 function leftInHidden(spool: string): string[] {
   return leftIn(spool).filter(name => name.startsWith('.'))
 }

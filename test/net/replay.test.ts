@@ -9,20 +9,20 @@ import { startUwsgi, UWSGIS, withPlugins } from '../helpers/uwsgi.js'
 import { Client, type Pair, PONG, portOf, REFUSED, STORED, wire } from '../helpers/wire.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
-/** What came of a request: the reply, how the server ended it, and what lies in the spool. */
+/** The result of a request: the reply, how the server ended the connection, and the file in the spool. */
 interface Answer {
   readonly reply: string
   readonly end: 'eof' | 'reset'
-  /** `directory/` + the bytes as hex + ` @mtime` where that is not now; null: nothing was stored. */
+  /** `directory/` + the bytes as hex + ` @mtime` if the mtime is not now; null if nothing was stored. */
   readonly file: string | null
 }
 
 interface Case {
   readonly name: string
   readonly send: Buffer | ((spool: string) => Buffer)
-  /** The client closes its half behind it. */
+  /** The client closes its half of the connection after sending. */
   readonly isHalf?: true
-  /** What uWSGI answers, as measured; each run measures again. */
+  /** What uWSGI was measured to answer. Each run measures it again. */
   readonly uwsgi: Answer | ((spool: string) => Answer)
   /** What a uWSGI answers that has all plugins. */
   readonly whole?: Answer
@@ -36,14 +36,14 @@ const AB = '0100610100' + '62'
 const MALFORMED = Buffer.from('\x05\0ab')
 const stored = (file: string): Answer => ({ reply: STORED, end: 'eof', file })
 const refused: Answer = { reply: REFUSED, end: 'eof', file: null }
-/** It has the plugin symcall for modifier1 18, and no function. */
+/** A uWSGI that has the plugin symcall for modifier1 18, but no function, answers this. */
 const NOT_FOUND = Buffer.from(
   'HTTP/1.0 404 Not Found\r\nConnection: close\r\nContent-Type: text/plain\r\n\r\nNot Found',
 ).toString('hex')
 const silent: Answer = { reply: '', end: 'eof', file: null }
 const reset: Answer = { reply: '', end: 'reset', file: null }
 const only = (reply: string): Answer => ({ reply, end: 'eof', file: null })
-/** A packet that is stored as it was sent. */
+/** Returns the packet of a case that is stored as it was sent. */
 const asSent = (pairs: readonly Pair[], directory = '', mtime = ''): Pick<Case, 'send' | 'uwsgi'> => ({
   send: wire(pairs),
   uwsgi: stored(`${directory}${wire(pairs).toString('hex')}${mtime}`),
@@ -219,7 +219,7 @@ for (const uwsgi of UWSGIS)
         assert.deepEqual(mine, wanted(expected.spoold ?? expected.uwsgi, ours), 'spoold')
       })
 
-    it('leaves nothing outside of the spool', () => {
+    it('leaves nothing outside the spool', () => {
       assert.deepEqual(
         leftIn(dirname(ours.spool)).filter(path => !/^(spool\/|app\.ini$|handler\.mjs$|journal$)/.test(path)),
         [],

@@ -16,11 +16,11 @@ import { daemonOn } from './redis-daemon.js'
 
 const TELLING = `export default (env, task) => { JOURNAL(env.n); return task.SPOOL_OK }`
 const SECRET = 's3cr3t-login'
-/** Nodes of a cluster know each other after two seconds. */
+/** The limit for nodes of a cluster to meet, which takes them two seconds. */
 const MEET_MS = 15_000
 const isMissing = skipUnless('redis-server')
 
-/** A program, a command and a daemon use the address. */
+/** Fails unless a program, a command and a daemon can use the address. */
 async function isUsable(spooler: string): Promise<void> {
   await spool({ n: 'program' }, { spooler })
   const typed = await spoold(['enqueue', '--spooler', spooler, 'n=command'])
@@ -28,13 +28,13 @@ async function isUsable(spooler: string): Promise<void> {
   const later = await spoold(['enqueue', '--spooler', spooler, 'n=later', '--at', '+1s', '--id', 'once'])
   assert.equal(later.code, 0, later.stderr)
   const daemon = await daemonOn(spooler, { handler: TELLING })
-  await until('all have run', () => daemon.journal().length === 3)
+  await until('all tasks have run', () => daemon.journal().length === 3)
   assert.deepEqual(daemon.journal().toSorted(), ['command', 'later', 'program'])
   daemon.child.kill('SIGTERM')
   assert.equal(await daemon.code(), 0)
 }
 
-/** Ports are guesses, and `redis-cli` waits for ever for nodes that do not meet. @returns their ports */
+/** Starts a cluster, and returns its ports. They are guesses, and `redis-cli` waits for ever for nodes that do not meet. */
 async function startCluster(triesLeft = 3): Promise<readonly number[]> {
   const ports = [freePort(), freePort(), freePort()]
   const hosts = ports.map(port => `127.0.0.1:${port}`)
@@ -70,7 +70,7 @@ describe('a spool on Redis', { skip: isMissing }, () => {
     assert.doesNotMatch(keys, /^bull/m)
   })
 
-  it('is known to handlers without its login, by a name that they can store by', {
+  it('is named to handlers without its login, and they can store tasks by that name', {
     skip: skipUnless('python3'),
   }, async () => {
     const port = freePort()
@@ -112,7 +112,7 @@ uwsgi.spooler = spooler
     await spool({ n: '3' }, { spooler })
     await daemon.waitFor(/failed at/)
     assert.match(daemon.output, new RegExp(`of \\(b'redis://127.0.0.1:${port}/0/mail',\\) b'redis://127`))
-    const [, id = ''] = await until('it is dead', async () => {
+    const [, id = ''] = await until('the failed task is dead', async () => {
       const { stdout } = await inProcess(['ls', spooler, '--state', 'dead', '--json'])
       return /"name":"([^"]+)"/.exec(stdout) ?? undefined
     })
@@ -123,7 +123,7 @@ uwsgi.spooler = spooler
     for (const said of [daemon.output, dead, stdout, stderr]) assert.ok(!said.includes(SECRET), said)
   })
 
-  it('is in its own database, or nowhere', async () => {
+  it('is stored in the database that its address names, and nowhere if that database cannot be selected', async () => {
     const port = freePort()
     await startServer(['--port', String(port), '--bind', '127.0.0.1'])
     const asked = (...command: string[]) =>
@@ -148,7 +148,7 @@ uwsgi.spooler = spooler
     assert.equal(asked('DBSIZE'), '0')
   })
 
-  it('is reached over TLS, with an authority and a certificate of its own', async () => {
+  it('is reached over TLS with its own authority and client certificate, or says what is wrong', async () => {
     const directory = workspace()
     const file = (name: string) => join(directory, name)
     const openssl = (...args: string[]) => execFileSync('openssl', args, { cwd: directory, stdio: 'pipe' })
@@ -189,46 +189,46 @@ uwsgi.spooler = spooler
     assert.match(gone.stderr, /\?ca= of a spool on Redis: .*nowhere/)
   })
 
-  it('is reached through sentinels, also after a failover', async () => {
+  it('is reached through sentinels, even after a failover', async () => {
     const { master, sentinel, address: named } = await startWatched()
     const address = named('mail')
     await isUsable(address)
     const daemon = await daemonOn(address, { handler: TELLING })
     await spool({ n: 'before' }, { spooler: address })
-    await until('it has run', () => daemon.journal().includes('before'))
+    await until('the task has run', () => daemon.journal().includes('before'))
     master.child.kill('SIGKILL')
     await sentinel.waitFor('+switch-master')
     await until('a task is stored', () =>
       spool({ n: 'after' }, { spooler: address, id: 'after' }).catch(() => false),
     )
-    await until('it has run', () => daemon.journal().includes('after'))
+    await until('the task has run', () => daemon.journal().includes('after'))
   })
 
-  it('of a cluster that is down takes no tasks for now', async () => {
+  it('refuses tasks while its cluster is down', async () => {
     const ports = await startCluster()
-    await until('all know all', () => ports.every(port => clusterSays(port, 'cluster_state:ok')))
+    await until('all nodes know each other', () => ports.every(port => clusterSays(port, 'cluster_state:ok')))
     const address = `redis+cluster://127.0.0.1:${ports[0]}/0/mail`
     await spool({ n: '1' }, { spooler: address })
     for (const port of ports)
       execFileSync('redis-cli', ['-p', String(port), 'cluster', 'delslots', '0'], { stdio: 'ignore' })
-    await until('it is down', () => ports.every(port => clusterSays(port, 'cluster_state:fail')))
+    await until('the cluster is down', () => ports.every(port => clusterSays(port, 'cluster_state:fail')))
     await assert.rejects(spool({ n: '2' }, { spooler: address }), {
       code: 'REDIS_REFUSED',
       message: /takes no tasks now: .*CLUSTERDOWN/,
     })
   })
 
-  it('lives on one node of a cluster', async () => {
+  it('has all of its keys on one node of a cluster', async () => {
     const ports = await startCluster()
     const [first = 0] = ports
-    await until('all know all', () => ports.every(port => clusterSays(port, 'cluster_state:ok')))
+    await until('all nodes know each other', () => ports.every(port => clusterSays(port, 'cluster_state:ok')))
     const address = `redis+cluster://127.0.0.1:${first}/0/idle`
     await spool({ n: 'first' }, { spooler: address })
     const clients = () =>
       ports
         .map(port => execFileSync('redis-cli', ['-p', String(port), 'client', 'list'], { encoding: 'utf8' }))
         .join('')
-    await until('its idle connections are closed', () => !clients().includes('name=spoold'))
+    await until('the idle connections of this process are closed', () => !clients().includes('name=spoold'))
     await spool({ n: 'second' }, { spooler: address })
     for (const name of ['mail', 'other', 'third'])
       await isUsable(`redis+cluster://127.0.0.1:${first}/0/${name}`)

@@ -15,7 +15,7 @@ import { daemonOn } from './redis-daemon.js'
 
 /** How long Redis is away. */
 const AWAY_MS = process.env.SPOOLD_TEST_LONG === undefined ? 5000 : 60_000
-/** A daemon is back after at most so long. */
+/** A daemon runs tasks again within this time. */
 const BACK_MS = 2000
 const TELLING = `
 import { setTimeout } from 'node:timers/promises'
@@ -26,7 +26,7 @@ export default async (env, task) => {
 }`
 const ranIn = (lines: readonly string[]) => lines.map(line => JSON.parse(line) as [string, number])
 
-describe('a daemon whose Redis goes', { skip: skipUnless('redis-server') }, () => {
+describe('a daemon whose Redis goes away', { skip: skipUnless('redis-server') }, () => {
   const isThere = skipUnless('redis-server') === false
   let [redis, replica]: [TestRedis | undefined, TestRedis | undefined] = [undefined, undefined]
   if (isThere) [redis, replica] = [startRedis({ durability: 'always' }), startRedis({ durability: 'always' })]
@@ -36,7 +36,7 @@ describe('a daemon whose Redis goes', { skip: skipUnless('redis-server') }, () =
     return { redis, replica }
   }
 
-  it('looks at a task too early with a fast clock, and does not run it; with a slow one it is late by that', async () => {
+  it('never runs a task before its time with a fast clock, and runs it late by as much as its clock is slow', async () => {
     const { redis } = both()
     for (const [name, seconds] of [
       ['fast', 3600],
@@ -48,7 +48,7 @@ describe('a daemon whose Redis goes', { skip: skipUnless('redis-server') }, () =
       const daemon = await daemonOn(spooler, { handler: TELLING, env: clock.env })
       const at = Math.ceil(Date.now() / 1000) + 3
       await spool({ n: name }, { spooler, at })
-      await until('it has run', () => daemon.journal().length === 1, 20_000)
+      await until('the task has run', () => daemon.journal().length === 1, 20_000)
       const lateMs = (ranIn(daemon.journal())[0]?.[1] ?? 0) - seconds * 1000 - at * 1000
       assert.ok(lateMs > -50, `it ran ${-lateMs} ms too early`)
       assert.ok(lateMs > -seconds * 1000 - 50, `BullMQ moved it ${lateMs} ms late, by the clock of Redis?`)
@@ -57,25 +57,27 @@ describe('a daemon whose Redis goes', { skip: skipUnless('redis-server') }, () =
     }
   })
 
-  it('fails over to a replica, which has every task that waited for one', async () => {
+  it('runs every task that was acknowledged under ?wait=1 on the replica that takes over', async () => {
     const { redis, replica } = both()
     await replica.client.replicaof('127.0.0.1', redis.port)
     const acknowledged: string[] = []
     const spooler = `${redis.address('over')}?wait=1`
-    await until('it replicates', () => spool({ n: 'first' }, { spooler, id: 'first' }).catch(() => false))
+    await until('the replica has acknowledged a task', () =>
+      spool({ n: 'first' }, { spooler, id: 'first' }).catch(() => false),
+    )
     let [begun, isKilled] = [0, false]
     const store = async () => {
       const stored: Promise<unknown>[] = []
       for (; !isKilled; begun++) {
         const n = String(begun)
         const noteIt = () => acknowledged.push(n)
-        stored.push(spool({ n }, { spooler }).then(noteIt, () => {})) // else it is not acknowledged
+        stored.push(spool({ n }, { spooler }).then(noteIt, () => {})) // a task that is refused is not acknowledged
         await setTimeout(5)
       }
       await Promise.all(stored)
     }
     const storing = store()
-    await until('some are stored', () => acknowledged.length > 40)
+    await until('some tasks are stored', () => acknowledged.length > 40)
     await redis.kill()
     isKilled = true
     await replica.client.replicaof('NO', 'ONE')
@@ -86,25 +88,25 @@ describe('a daemon whose Redis goes', { skip: skipUnless('redis-server') }, () =
       const ran = new Set(ranIn(daemon.journal()).map(([n]) => n))
       return acknowledged.filter(n => !ran.has(n))
     }
-    await until('all that was acknowledged has run', () => left().length === 0, 20_000)
+    await until('all acknowledged tasks have run', () => left().length === 0, 20_000)
   })
 
-  it('is back soon after it, says little, starts no process anew, and has killed what took too long', async () => {
+  it('is back soon after Redis, logs little, and replaces only the worker that spooler-harakiri killed', async () => {
     const { redis } = both()
-    await redis.restart() // it ends with this test
+    await redis.restart() // this Redis ends with this test
     const spooler = redis.address('away')
     const daemon = await daemonOn(spooler, {
       handler: TELLING,
       ini: { 'spooler-processes': 2, 'spooler-harakiri': 2, 'spooler-delivery': 'at-most-once' },
     })
     await spool({ n: 'hanging', do: 'hang' }, { spooler })
-    await until('it hangs', () => daemon.journal().length === 1)
+    await until('the hanging task runs', () => daemon.journal().length === 1)
     for (let n = 0; n < 50; n++) await spool({ n: String(n) }, { spooler })
-    await until('the others run', () => daemon.journal().length > 10)
+    await until('the other tasks run', () => daemon.journal().length > 10)
     await redis.kill()
     await daemon.waitFor('waiting for Redis')
     const from = daemon.output.length
-    await setTimeout(AWAY_MS) // what is tested is that time passes
+    await setTimeout(AWAY_MS) // the time that the test is about
     const said = daemon.output.slice(from).split('\n')
     assert.ok(said.length < 20, `it said ${said.length} lines:\n${said.join('\n')}`)
     const spawned = daemon.output.match(/spawned/g)?.length ?? 0
@@ -112,10 +114,10 @@ describe('a daemon whose Redis goes', { skip: skipUnless('redis-server') }, () =
     const since = performance.now()
     await daemon.waitFor('Redis answers again')
     await spool({ n: 'after' }, { spooler })
-    await until('it runs', () => ranIn(daemon.journal()).some(([n]) => n === 'after'))
+    await until('the task stored afterwards runs', () => ranIn(daemon.journal()).some(([n]) => n === 'after'))
     const tookMs = performance.now() - since
     assert.ok(tookMs < BACK_MS * patience(), `it took ${tookMs} ms`)
-    await until('what was killed is dead', async () => {
+    await until('the killed task is dead', async () => {
       const failed = await redis.client.zrange('bull:away:failed', 0, -1)
       const data = await Promise.all(failed.map(id => redis.client.hget(`bull:away:${id}`, 'data')))
       return data.some(text =>
@@ -131,7 +133,7 @@ describe('a daemon whose Redis goes', { skip: skipUnless('redis-server') }, () =
   })
 })
 
-it('a run that has ended overruns nothing while its Redis is frozen, and does not run again', {
+it('a run that has ended is not killed by spooler-harakiri while its Redis is frozen, and does not run again', {
   skip: skipUnless('redis-server'),
 }, async () => {
   const redis = startRedis({ durability: 'always' })
@@ -147,17 +149,17 @@ export default async (env, task) => {
 }`
   const daemon = await daemonOn(spooler, { handler, ini: { 'spooler-harakiri': 2 } })
   await spool({}, { spooler })
-  await until('it runs', () => daemon.journal().length === 1)
+  await until('the task runs', () => daemon.journal().length === 1)
   redis.signal('SIGSTOP')
-  await until('it has ended', () => daemon.journal().length === 2)
-  await setTimeout(4000) // what is tested is that time passes
+  await until('the run has ended', () => daemon.journal().length === 2)
+  await setTimeout(4000) // the time that the test is about
   redis.signal('SIGCONT')
   await daemon.waitFor(/done with task/)
   assert.deepEqual(daemon.journal(), ['begun', 'ended'])
   assert.doesNotMatch(daemon.output, /HARAKIRI/)
 })
 
-it('the deadline that a run has set itself is over when it has ended, also beside another one while its Redis is frozen', {
+it('set_user_harakiri ends with its run, even while another task runs in the worker and Redis is frozen', {
   skip: skipUnless('redis-server', 'python3'),
 }, async () => {
   const redis = startRedis({ durability: 'always' })
@@ -189,13 +191,13 @@ async def beside():
   }
   redis.signal('SIGSTOP')
   await daemon.waitFor('own ended')
-  await daemon.waitFor('beside ended') // after the deadline
+  await daemon.waitFor('beside ended') // this is after the deadline
   redis.signal('SIGCONT')
-  await until('both are done', () => daemon.output.match(/done with task/g)?.length === 2)
+  await until('both tasks are done', () => daemon.output.match(/done with task/g)?.length === 2)
   assert.equal(daemon.output.match(/begun/g)?.length, 2, daemon.output)
 })
 
-it('a daemon that waits for its Redis while it starts, or for its periodic tasks and schedules, is stopped at once', async () => {
+it('a daemon that waits for Redis at its start, or for its periodic tasks and schedules, stops at once', async () => {
   const nobody = 'redis://127.0.0.1:1/0/x'
   for (const state of [/spawned the uWSGI spooler on dir/, /is running \(pid: \d+\)/]) {
     const daemon = await daemonOn(nobody, { isUnready: true, ini: { cron: '-1 -1 -1 -1 -1 true' } })
@@ -212,14 +214,17 @@ for (const [how, away] of [
   ['has gone', (redis: TestRedis) => redis.kill()],
   ['is frozen', async (redis: TestRedis) => redis.signal('SIGSTOP')],
 ] as const)
-  it(`a daemon that leads the schedules, and whose Redis ${how}, is stopped soon`, {
+  it(`a daemon that leads the schedules stops within 2 s when its Redis ${how}`, {
     skip: skipUnless('redis-server'),
   }, async () => {
     const redis = startRedis({ durability: 'always' })
     await redis.ready()
     const ini = { cron: '-1 -1 -1 -1 -1 true' }
     const daemon = await daemonOn(redis.address('leads'), { ini })
-    await until('it leads', async () => (await redis.client.keys('*spoold:lease:*')).length === 1)
+    await until(
+      'the daemon leads the schedules',
+      async () => (await redis.client.keys('*spoold:lease:*')).length === 1,
+    )
     await away(redis)
     if (how === 'has gone') await daemon.waitFor('waiting for Redis')
     const stoppedMs = stopwatch(daemon.pid)

@@ -29,10 +29,10 @@ describe('the directory of a control socket', { skip: skipUnless('redis-server')
       readdirSync(join(ownIn(parent), home, '.spoold')).filter(name => /^control(\.\d+)?$/.test(name)),
     )
 
-  it('is there while a daemon of the spool is, and goes with the last one', async () => {
+  it('is there while a daemon of the spool runs, and is removed with the last one', async () => {
     const parent = workspace()
     const [first, second] = [await start(parent), await start(parent)]
-    await until('both have a socket', () => socketsIn(parent).length === 2)
+    await until('both daemons have a socket', () => socketsIn(parent).length === 2)
     first.child.kill('SIGTERM')
     assert.equal(await first.code(), 0)
     assert.equal(socketsIn(parent).length, 1)
@@ -41,7 +41,7 @@ describe('the directory of a control socket', { skip: skipUnless('redis-server')
     assert.deepEqual(homesIn(parent), [])
   })
 
-  it('is not made where there is no socket', async () => {
+  it('is not made when spooler-control is off', async () => {
     const parent = workspace()
     const daemon = await start(parent, { 'spooler-control': 'off' })
     daemon.child.kill('SIGTERM')
@@ -49,22 +49,22 @@ describe('the directory of a control socket', { skip: skipUnless('redis-server')
     assert.deepEqual(homesIn(parent), [])
   })
 
-  it('of a member that a stranger has made up is not asked, and one that is not JSON is no member', async () => {
+  it('is not asked if a stranger has made up its member, and a member that is not JSON is ignored', async () => {
     const spool = redis.address('made-up')
     const parent = workspace()
     const daemon = await daemonOn(spool, { env: { ...process.env, XDG_RUNTIME_DIR: parent } })
     await daemon.waitFor('spawned')
-    await until('it has a socket', () => socketsIn(parent).length === 1)
+    await until('the daemon has a socket', () => socketsIn(parent).length === 1)
     const [home = ''] = homesIn(parent)
     const members = 'bull:made-up:spoold:members'
     const [[, mine] = []] = Object.entries(
-      await until('it is a member', async () => {
+      await until('the daemon is a member', async () => {
         const all = await redis.client.hgetall(members)
         return Object.keys(all).length > 0 ? all : undefined
       }),
     )
     const fields: Record<string, unknown> = JSON.parse(mine ?? '')
-    /** Of this user, closed to all others, and with the right names: but none that a daemon would make, or of another spool. */
+    /** Directories of this user, closed to others, with the right names, but in another place or of another spool. */
     const elsewhere = [join(workspace(), home), join(workspace(), `spoold-${process.getuid?.()}`, 'other')]
     let asked = 0
     const servers = elsewhere.map(() => createServer(() => asked++))
@@ -90,7 +90,7 @@ describe('the directory of a control socket', { skip: skipUnless('redis-server')
     }
   })
 
-  it('is left to a daemon that starts in this moment', async () => {
+  it('is not removed under a daemon that starts at the same moment', async () => {
     const { makeControlHome, removeControlHome } = await import('#src/engines/control/home.js')
     const { listenInSpool } = await import('#src/doors/control/spool-socket.js')
     const before = process.env.XDG_RUNTIME_DIR
@@ -100,7 +100,7 @@ describe('the directory of a control socket', { skip: skipUnless('redis-server')
       for (let n = 0; n < 100; n++) {
         const home = makeControlHome('redis://x/0/race')
         const [listening] = await Promise.allSettled([listenInSpool(home, () => {}), removeControlHome(home)])
-        if (listening.status === 'rejected') continue // it says so, and tries again
+        if (listening.status === 'rejected') continue // a daemon would say so, and try again
         starting.push(await listening.value.isReachable())
         await removeControlHome(home)
         assert.equal(await listening.value.isReachable(), true, 'it has a socket, which is found')

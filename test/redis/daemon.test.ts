@@ -17,7 +17,7 @@ const TELLING = `export default (env, task) => {
   return task.SPOOL_OK
 }`
 
-/** Each says where it is, and goes elsewhere: into a directory that is gone by the next task. */
+/** Handlers that print their working directory, and then change to one that is gone by the next task. */
 const WANDERING = {
   javascript: `import { mkdtempSync, rmdirSync } from 'node:fs'
 import { registerSignal, signal } from 'spoold'
@@ -46,7 +46,7 @@ describe('a daemon on Redis', { skip: skipUnless('redis-server') }, () => {
   if (skipUnless('redis-server') === false) redis = startRedis()
   before(() => redis.ready())
 
-  it('runs what its client and its command line store: in order of priority, with bodies, at their time, once per id', async () => {
+  it('runs tasks of the client and the command line by priority, with bodies, at their time, once per id', async () => {
     const spooler = redis.address('kinds')
     await spool({ n: 'last' }, { spooler })
     for (const [n, priority] of [
@@ -64,7 +64,7 @@ describe('a daemon on Redis', { skip: skipUnless('redis-server') }, () => {
     assert.equal(code, 0)
     assert.match(stdout, new RegExp(`^${spooler}/[0-9a-f-]+\n$`))
     const daemon = await daemonOn(spooler, { handler: TELLING })
-    await until('all have run', () => daemon.journal().length === 8)
+    await until('all tasks have run', () => daemon.journal().length === 8)
     const ran = daemon.journal().map(line => JSON.parse(line) as [string, number])
     assert.deepEqual(
       ran.map(([n]) => n),
@@ -74,23 +74,23 @@ describe('a daemon on Redis', { skip: skipUnless('redis-server') }, () => {
     assert.equal((await enqueue({ n: 'id' }, { spooler, id: 'mine' })).isDuplicate, true)
   })
 
-  it('starts what is stored while it is idle, at once, and buries what asks for it', async () => {
+  it('starts each task within 5 s while it is idle, and buries one whose handler asks for that', async () => {
     const spooler = redis.address('idle')
     const daemon = await daemonOn(spooler, { handler: TELLING })
     for (let n = 0; n < 5; n++) {
       await spool({ n: String(n) }, { spooler })
-      await until('it has run', () => daemon.journal().length === n + 1, 5000)
+      await until('the task has run', () => daemon.journal().length === n + 1, 5000)
     }
     await spool({ n: 'dead', do: 'bury' }, { spooler })
     await until(
-      'it is among the failed jobs',
+      'the task is among the failed jobs',
       async () => (await redis.client.zcard('bull:idle:failed')) === 1,
     )
     const [id = ''] = await redis.client.zrange('bull:idle:failed', 0, -1)
     assert.equal(await redis.client.hget(`bull:idle:${id}`, 'failedReason'), 'no use')
   })
 
-  it('drains, and ends', async () => {
+  it('runs all tasks once under --drain, and exits with 0', async () => {
     const spooler = redis.address('drained')
     for (let n = 0; n < 50; n++) await spool({ n: String(n) }, { spooler })
     const daemon = await daemonOn(spooler, {
@@ -105,7 +105,7 @@ describe('a daemon on Redis', { skip: skipUnless('redis-server') }, () => {
   })
 
   for (const language of ['javascript', 'python'] as const)
-    it(`starts each task and signal in its own directory, wherever the last one went: ${language}`, {
+    it(`starts each task and signal in the directory of the daemon, even if the last one left it: ${language}`, {
       skip: language === 'python' && skipUnless('python3'),
     }, async () => {
       const spooler = redis.address(`wandering-${language}`)
@@ -123,12 +123,12 @@ describe('a daemon on Redis', { skip: skipUnless('redis-server') }, () => {
       assert.deepEqual(places, Array(4).fill(daemon.directory))
     })
 
-  it('takes a user and a password, which no log line has', async () => {
+  it('logs in with a user and a password, and prints the password in no log line', async () => {
     await redis.client.call('ACL', 'SETUSER', 'joe', 'on', '>secret', '~*', '&*', '+@all')
     const secret = redis.address('users').replace('//', '//joe:secret@')
     const daemon = await daemonOn(secret, { handler: TELLING })
     await spool({ n: 'user' }, { spooler: secret })
-    await until('it has run', () => daemon.journal().length === 1)
+    await until('the task has run', () => daemon.journal().length === 1)
     const wrong = redis.address('users').replace('//', '//joe:wrong@')
     await assert.rejects(spool({ n: 'user' }, { spooler: wrong }), {
       code: 'REDIS_UNREACHABLE',
@@ -137,7 +137,7 @@ describe('a daemon on Redis', { skip: skipUnless('redis-server') }, () => {
     assert.doesNotMatch(daemon.output, /secret|wrong/)
   })
 
-  it('is not mistaken for a path by commands that need a directory', async () => {
+  it('has the address of its spool refused by fsck and doctor, which need a directory', async () => {
     const spooler = redis.address('refused')
     for (const command of ['fsck', 'doctor']) {
       const { code, stderr } = await inProcess([command, spooler])

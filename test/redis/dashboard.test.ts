@@ -43,7 +43,7 @@ describe('the dashboard of a spool on Redis', { skip: skipUnless('redis-server')
     assert.equal((await browser.logIn(at.tokenOf(role, payload))).status, 303)
     return browser
   }
-  /** @returns where it leads, and what it says */
+  /** Posts a form. @returns the status, and the text of the page to which it leads */
   async function act(
     browser: Browser,
     from: string,
@@ -59,7 +59,7 @@ describe('the dashboard of a spool on Redis', { skip: skipUnless('redis-server')
       line => JSON.parse(line) as Record<string, unknown>,
     )
 
-  it('lists its tasks by state, shows each to those who may, and never how Redis is reached', async () => {
+  it('lists tasks by state, shows payload only to those who may read it, and never the login of Redis', async () => {
     const spooler = addressOf('mail')
     const at = await starting('mail', 'token')
     const ref = async (vars: Readonly<Record<string, string>>, options = {}) =>
@@ -74,8 +74,8 @@ describe('the dashboard of a spool on Redis', { skip: skipUnless('redis-server')
     ]
     const has = async (page: string, id: string) =>
       (await operator.get(`/spools/mail/${page}`)).text.includes(urlTextOf(id))
-    await until('one retries', () => has('retrying', failed))
-    await until('one runs', () => has('running', runs))
+    await until('the failed task is retrying', () => has('retrying', failed))
+    await until('the other task runs', () => has('running', runs))
     assert.ok(await has('waiting?show=later', later))
     assert.ok(!(await has('waiting', later)))
     const page = `/spools/mail/tasks/${urlTextOf(later)}`
@@ -120,7 +120,7 @@ describe('the dashboard of a spool on Redis', { skip: skipUnless('redis-server')
     await at.daemon.code()
   })
 
-  it('acts on all that a filter selects, after a preview, and on what was chosen', async () => {
+  it('acts on all tasks that a filter selects, after a preview, and on chosen tasks', async () => {
     const spooler = addressOf('bulk')
     const at = await starting('bulk')
     const refs: string[] = []
@@ -161,7 +161,7 @@ describe('the dashboard of a spool on Redis', { skip: skipUnless('redis-server')
     await at.daemon.code()
   })
 
-  it('shows parked tasks with the reason, and acts on them, one by one and on all', async () => {
+  it('shows parked tasks with the reason, and acts on one, on chosen ones and on all', async () => {
     const spooler = addressOf('parked')
     const handler =
       "import { Tasks } from 'spoold'\nexport const tasks = new Tasks()\ntasks.task('known', {}, () => {})"
@@ -176,7 +176,7 @@ describe('the dashboard of a spool on Redis', { skip: skipUnless('redis-server')
       const { text } = await admin.get(`/spools/parked/${page}`)
       return refs.filter(ref => text.includes(`/tasks/${urlTextOf(ref)}"`))
     }
-    await until('all are parked', async () => (await shown('parked')).length === 5)
+    await until('all tasks are parked', async () => (await shown('parked')).length === 5)
     const seen = (await blind.get('/spools/parked/parked')).text
     assert.match(seen, /no handler takes no-such/)
     assert.doesNotMatch(seen, new RegExp(SECRET))
@@ -186,11 +186,11 @@ describe('the dashboard of a spool on Redis', { skip: skipUnless('redis-server')
     assert.match((await act(admin, pageOf(first), `${pageOf(first)}/hold`)).text, />held</)
     assert.deepEqual([await shown('held'), (await shown('parked')).length], [[first], 4])
     await act(admin, pageOf(first), `${pageOf(first)}/release`)
-    await until('it is parked again', async () => (await shown('parked')).length === 5)
+    await until('the released task is parked again', async () => (await shown('parked')).length === 5)
     assert.equal((await act(admin, '/spools/parked/parked', `${pageOf(second)}/bury`)).status, 303)
     assert.deepEqual(await shown('dead'), [second])
     await until(
-      'the others are parked, which are offered again just now',
+      'the other tasks are parked, though they are offered again at this moment',
       async () => (await shown('parked')).length === 4,
     )
     const chosen = { ref: urlTextOf(third), count: '1', typed: '1' }
@@ -206,7 +206,7 @@ describe('the dashboard of a spool on Redis', { skip: skipUnless('redis-server')
     await at.daemon.code()
   })
 
-  it('reads of a million waiting tasks those of a page', async () => {
+  it('reads only the tasks of one page when a million tasks wait', async () => {
     const spooler = addressOf('many')
     const at = await starting('many')
     const admin = await logIn(at, 'admin', true)
@@ -228,7 +228,7 @@ describe('the dashboard of a spool on Redis', { skip: skipUnless('redis-server')
       new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(await redis.client.info('commandstats'))?.[1] ?? 0,
     )
 
-  it('has pages that axe finds nothing wrong with, and buttons that work', {
+  it('has pages in which axe finds no violations, and buttons that work', {
     skip: skipUnless('chromium'),
   }, async () => {
     const spooler = addressOf('seen')

@@ -28,7 +28,7 @@ const tasksIn = (directory: string) =>
     .map(String)
     .filter(name => /(^|\/)uwsgi_spoolfile_on_/.test(name) && !name.startsWith('.spoold'))
 
-describe('a spool on Redis with a directory for when that is away', {
+describe('a spool on Redis with a fallback directory', {
   skip: skipUnless('redis-server'),
 }, () => {
   let redis: TestRedis
@@ -41,7 +41,7 @@ describe('a spool on Redis with a directory for when that is away', {
     return { fallback, spooler: redis.address(name), both: `${redis.address(name)}?fallback=${fallback}` }
   }
 
-  it('forwards what a uWSGI writes there, at any time, and sets aside what no spool on Redis can have', async () => {
+  it('forwards files of uWSGI in the directory while Redis is up, and buries one that is too large for Redis', async () => {
     const { fallback, spooler } = place('written')
     const daemon = await daemonOn(spooler, { handler: TELLING, ini: { 'spooler-fallback': fallback } })
     const write = (n: number, packet: Buffer) =>
@@ -49,8 +49,8 @@ describe('a spool on Redis with a directory for when that is away', {
     write(1, packetOf('one'))
     write(2, Buffer.concat([packetOf('large'), Buffer.alloc(17 * 1024 * 1024)]))
     write(3, packetOf('three'))
-    await until('two have run', () => daemon.journal().length === 2)
-    await until('nothing waits', () => tasksIn(fallback).length === 0)
+    await until('two tasks have run', () => daemon.journal().length === 2)
+    await until('no task is left in the directory', () => tasksIn(fallback).length === 0)
     const dead = readdirSync(join(fallback, '.spoold/dead')).filter(name => !name.endsWith('.json'))
     assert.deepEqual(dead, ['uwsgi_spoolfile_on_host_77_2_123456_1700000000_2'])
     const { stdout } = await spoold(['show', join(fallback, '.spoold/dead', dead[0] ?? '')])
@@ -60,7 +60,7 @@ describe('a spool on Redis with a directory for when that is away', {
     )
   })
 
-  it('keeps each of the tasks there that come while Redis has become a replica', async () => {
+  it('stores every task in the directory while its Redis is a read-only replica', async () => {
     const { fallback, both } = place('replica')
     await redis.client.replicaof('127.0.0.1', 1)
     const count = 20
@@ -76,7 +76,7 @@ describe('a spool on Redis with a directory for when that is away', {
     assert.equal(tasksIn(fallback).length, count)
   })
 
-  it('gives no task twice, and none up, whose forwarder is killed again and again', async () => {
+  it('loses no task and runs none twice, even if its forwarder is killed again and again', async () => {
     const { fallback, spooler, both } = place('killed')
     const away = both.replace(/:\d+\//, `:${freePort()}/`)
     const count = 200
@@ -88,14 +88,14 @@ describe('a spool on Redis with a directory for when that is away', {
     })
     for (let kills = 0; kills < 4; kills++) {
       const left = tasksIn(fallback).length
-      await until('some were forwarded', () => tasksIn(fallback).length < left || left === 0)
+      await until('some tasks were forwarded', () => tasksIn(fallback).length < left || left === 0)
       for (const pid of childrenOf(daemon.pid)) {
         const holds = readdirSync(`/proc/${pid}/fd`).length > 0
         if (holds) process.kill(pid, 'SIGKILL')
       }
     }
-    await until('all were forwarded', () => tasksIn(fallback).length === 0)
-    await until('all have run or are dead', async () => {
+    await until('all tasks were forwarded', () => tasksIn(fallback).length === 0)
+    await until('all tasks have run or are dead', async () => {
       const dead = await redis.client.zcard('bull:killed:failed')
       return new Set(daemon.journal().map(line => JSON.parse(line)[0])).size + dead >= count
     })
@@ -103,9 +103,9 @@ describe('a spool on Redis with a directory for when that is away', {
     assert.equal(new Set(ran).size, ran.length, 'none ran twice')
   })
 
-  // What is restarted in a test ends with it, so these are the last ones.
+  // A Redis that a test restarts ends with that test, so these tests are the last ones.
 
-  it('keeps tasks there, with time, priority, id and body, and forwards them when Redis is back', async () => {
+  it('stores tasks in the directory with time, priority, id and body, and forwards them when Redis is back', async () => {
     const { fallback, spooler, both } = place('kept')
     const body = randomBytes(200_000)
     const stored = await enqueue({ n: 'known' }, { spooler: both, id: 'known' })
@@ -134,8 +134,8 @@ describe('a spool on Redis with a directory for when that is away', {
     const daemon = await daemonOn(spooler, { handler: TELLING, ini: { 'spooler-fallback': fallback } })
     await daemon.waitFor('tasks wait here until they can be forwarded: no connection to redis://')
     await redis.restart()
-    await until('all are forwarded', () => tasksIn(fallback).length === 0)
-    await until('nearly all have run', () => daemon.journal().length === 8)
+    await until('all tasks are forwarded', () => tasksIn(fallback).length === 0)
+    await until('all tasks but the one for later have run', () => daemon.journal().length === 8)
     const [, score] = await redis.client.zrange('bull:kept:delayed', 0, -1, 'WITHSCORES')
     assert.equal(Math.floor(Number(score) / 4096 / 1000), at, 'what is not due waits in Redis')
     const ran = ranIn(daemon.journal())
@@ -146,12 +146,12 @@ describe('a spool on Redis with a directory for when that is away', {
     assert.deepEqual(urgent?.slice(1, 3), [3, body.length])
     assert.equal(daemon.output.split('tasks wait here').length, 2, 'it is said once')
     await until(
-      'nothing is left to be asked for',
+      'no deduplication key is left in Redis',
       async () => (await redis.client.keys('bull:kept:de:*')).length === 0,
     )
   })
 
-  it('stores in Redis without that directory, and says why neither takes a task', async () => {
+  it('stores in Redis when the directory cannot be made, and says why both fail when Redis is away, too', async () => {
     await redis.restart()
     const parent = join(workspace(), 'mount')
     const spooler = `${redis.address('unusable')}?fallback=${join(parent, 'spool')}`
@@ -172,7 +172,7 @@ describe('a spool on Redis with a directory for when that is away', {
     assert.ok(stored.startsWith(parent), stored)
   })
 
-  it('can be named for all spools, and by --socket', async () => {
+  it('stores tasks of enqueue --socket in the directory of spooler-fallback while Redis is away', async () => {
     await redis.restart()
     const directory = workspace()
     const { fallback, spooler } = place('taken')
@@ -185,12 +185,12 @@ describe('a spool on Redis with a directory for when that is away', {
       const sent = await spoold(['enqueue', '--socket', socket, 'n=sent', ...to])
       assert.equal(sent.code, 0, sent.stderr)
     }
-    await until('they have run', () => daemon.journal().length === 2)
+    await until('both tasks have run', () => daemon.journal().length === 2)
     await redis.kill()
     const sent = await spoold(['enqueue', '--socket', socket, 'n=away'])
     assert.equal(sent.code, 0, sent.stderr)
-    await until('it is in the directory', () => tasksIn(fallback).length === 1)
+    await until('the task is in the directory', () => tasksIn(fallback).length === 1)
     await redis.restart()
-    await until('it has run', () => daemon.journal().length === 3)
+    await until('the task from the directory has run', () => daemon.journal().length === 3)
   })
 })

@@ -12,9 +12,9 @@ import { daemonOn } from './redis-daemon.js'
 
 const TASKS = 200
 const KILLS = isLong ? 100 : 15
-/** Longer than any test waits. */
+/** The query of a lock that lasts longer than any test waits. */
 const LONG_LOCK = 'lock=3000&check=1000'
-/** A task that is to die waits for that; all say when they begin and end. */
+/** Journals when each run begins and ends. A task with do=hang waits for the file `gate`. */
 const FRAGILE = (gate: string) => `
 import { existsSync } from 'node:fs'
 import { setTimeout } from 'node:timers/promises'
@@ -25,7 +25,7 @@ export default async (env, task) => {
   return task.SPOOL_OK
 }`
 
-/** Says when each run begins. */
+/** Journals when each run begins. */
 const QUICK = `
 import { setTimeout } from 'node:timers/promises'
 export default async (env, task) => {
@@ -42,38 +42,38 @@ describe('a daemon on Redis', { skip: skipUnless('redis-server') }, () => {
   const pidIn = (line = '') => Number(line.split(' ')[2])
   const failedOf = (name: string) => redis.client.zrange(`bull:${name}:failed`, 0, -1)
 
-  it('whose worker is killed runs its task again at once, and at most once not at all', async () => {
+  it('runs the task of a killed worker again at once, and never again if it is at-most-once', async () => {
     const spooler = `${redis.address('worker')}?${LONG_LOCK}`
     const gate = join(workspace(), 'gate')
     const daemon = await daemonOn(spooler, { handler: FRAGILE(gate), ini: { 'spooler-processes': 2 } })
     await spool({ n: 'often', do: 'hang' }, { spooler })
     await spool({ n: 'once', do: 'hang', spooler_delivery: 'at-most-once' }, { spooler })
     const both = () => ['often', 'once'].every(n => began(daemon.journal(), n).length === 1)
-    await until('both run', both)
+    await until('both tasks run', both)
     for (const n of ['often', 'once']) process.kill(pidIn(began(daemon.journal(), n)[0]), 'SIGKILL')
-    await until('one runs again', () => began(daemon.journal(), 'often').length === 2)
+    await until('the at-least-once task runs again', () => began(daemon.journal(), 'often').length === 2)
     writeFileSync(gate, '')
-    await until('it has ended', () => daemon.journal().includes('ended often'))
-    await until('the other is dead', async () => (await failedOf('worker')).length === 1)
+    await until('the second run has ended', () => daemon.journal().includes('ended often'))
+    await until('the at-most-once task is dead', async () => (await failedOf('worker')).length === 1)
     assert.equal(began(daemon.journal(), 'once').length, 1)
   })
 
-  it('whose worker is killed before it has claimed what it was given says of no task that it had begun', async () => {
+  it('names no task in the log when a worker is killed before it has claimed its batch, and runs the task', async () => {
     const spooler = redis.address('unclaimed')
     const daemon = await daemonOn(spooler, { ini: { 'spooler-processes': 1 } })
     const [worker = 0] = daemon.workers()
     process.kill(worker, 'SIGSTOP')
     await spool({ n: 'given' }, { spooler })
-    await until('it was given', () => {
+    await until('the worker was given the task', () => {
       daemon.child.kill('SIGTTIN')
       return /ready: runs nothing; 1 ahead|ready: runs \S+ for/.test(daemon.output)
     })
     process.kill(worker, 'SIGKILL')
     await daemon.waitFor(`pid: ${worker}] the process was killed by SIGKILL\n`)
-    await until('it has run', () => daemon.journal().length === 1)
+    await until('the task has run', () => daemon.journal().length === 1)
   })
 
-  it('whose workers are killed at any moment leaves no task to its lock', async t => {
+  it('runs the tasks of workers that are killed at any moment again before their locks end', async t => {
     const spooler = `${redis.address('moments')}?${LONG_LOCK}`
     const settings = { 'spooler-processes': 2, 'spooler-concurrency': 3, 'spooler-max-crashes': 0 }
     const daemon = await daemonOn(spooler, { handler: QUICK, ini: settings })
@@ -85,7 +85,7 @@ describe('a daemon on Redis', { skip: skipUnless('redis-server') }, () => {
     const runs = () => daemon.journal().map(line => JSON.parse(line) as [n: number, pid: number, at: number])
     while (killed.length < KILLS) {
       const before = runs().length
-      await until('some have run', () => runs().length > before + Math.random() * 40)
+      await until('some tasks have run', () => runs().length > before + Math.random() * 40)
       const [pid] = childrenOf(daemon.pid).filter(
         each => isAlive(each) && runs().some(([, ran]) => ran === each),
       )
@@ -95,9 +95,9 @@ describe('a daemon on Redis', { skip: skipUnless('redis-server') }, () => {
     }
     isOver = true
     await storing
-    await until('all have run', () => new Set(runs().map(([n]) => n)).size === stored)
-    await until('nothing is active', async () => (await redis.client.llen('bull:moments:active')) === 0)
-    // to the next run, which comes when there is a worker again, and alone; a run that died alone delays it, too
+    await until('all tasks have run', () => new Set(runs().map(([n]) => n)).size === stored)
+    await until('no job is active', async () => (await redis.client.llen('bull:moments:active')) === 0)
+    // from the kill to the next run, which needs a new worker and runs alone; a run that died alone delays it further
     const tookMs = killed.flatMap(([pid, at]) =>
       runs().flatMap(([n, ran], i, all) => {
         const next = ran === pid ? all.slice(i + 1).find(each => each[0] === n) : undefined
@@ -107,23 +107,23 @@ describe('a daemon on Redis', { skip: skipUnless('redis-server') }, () => {
     t.diagnostic(`${stored} tasks; ${tookMs.length} ran again after at most ${Math.max(0, ...tookMs)} ms`)
   })
 
-  it('that is killed with its workers leaves its tasks to another one', async () => {
+  it('leaves its tasks to another daemon when it is killed together with its workers', async () => {
     const spooler = `${redis.address('daemon')}?lock=3&check=1`
     const gate = join(workspace(), 'gate')
     const handler = FRAGILE(gate)
     const first = await daemonOn(spooler, { handler, isGroup: true })
     await spool({ n: 'often', do: 'hang' }, { spooler })
-    await until('it runs', () => began(first.journal(), 'often').length === 1)
+    await until('the task runs', () => began(first.journal(), 'often').length === 1)
     const [id] = await redis.client.lrange('bull:daemon:active', 0, -1)
     assert.ok((await redis.client.pttl(`bull:daemon:${id}:lock`)) <= 3000)
     process.kill(-first.pid, 'SIGKILL')
     writeFileSync(gate, '')
     const second = await daemonOn(spooler, { handler })
-    await until('it has run', () => second.journal().includes('ended often'))
+    await until('the second daemon has run the task', () => second.journal().includes('ended often'))
     assert.equal(began(second.journal(), 'often').length, 1)
   })
 
-  it('keeps a task whose handler blocks its process for several times its lock', async () => {
+  it('runs a task once even if its handler blocks its worker for several times the lock', async () => {
     const spooler = `${redis.address('blocked')}?lock=1&check=1`
     const handler = `export default (env, task) => {
       JOURNAL('began ' + env.n + ' ' + process.pid)
@@ -134,8 +134,8 @@ describe('a daemon on Redis', { skip: skipUnless('redis-server') }, () => {
     const daemons = await Promise.all([1, 2].map(() => daemonOn(spooler, { handler })))
     const lines = () => daemons.flatMap(daemon => daemon.journal())
     await spool({ n: 'often' }, { spooler })
-    await until('it has ended', () => lines().includes('ended often'))
-    await until('it is settled', async () => (await redis.client.llen('bull:blocked:active')) === 0)
+    await until('the run has ended', () => lines().includes('ended often'))
+    await until('the task is settled', async () => (await redis.client.llen('bull:blocked:active')) === 0)
     assert.equal(began(lines(), 'often').length, 1)
     assert.deepEqual(
       [await failedOf('blocked'), await redis.client.zcard('bull:blocked:prioritized')],
@@ -143,13 +143,13 @@ describe('a daemon on Redis', { skip: skipUnless('redis-server') }, () => {
     )
   })
 
-  it('that is stopped leaves a task that outlives its mercy as it was', async () => {
+  it('does not blame a task that outlives worker-reload-mercy when it stops', async () => {
     const spooler = redis.address('stopped')
     const gate = join(workspace(), 'gate')
     const handler = FRAGILE(gate)
     const first = await daemonOn(spooler, { handler, ini: { 'worker-reload-mercy': 1 } })
     await spool({ n: 'long', do: 'hang', spooler_delivery: 'at-least-once' }, { spooler })
-    await until('it runs', () => began(first.journal(), 'long').length === 1)
+    await until('the task runs', () => began(first.journal(), 'long').length === 1)
     first.child.kill('SIGTERM')
     assert.equal(await first.code(), 0)
     const [id = ''] = await redis.client.zrange('bull:stopped:prioritized', 0, -1)
@@ -157,12 +157,12 @@ describe('a daemon on Redis', { skip: skipUnless('redis-server') }, () => {
     assert.deepEqual(record.lastRun, { kind: 'blameless' })
     writeFileSync(gate, '')
     const second = await daemonOn(spooler, { handler })
-    await until('it has run', () => second.journal().includes('ended long'))
+    await until('the second daemon has run the task', () => second.journal().includes('ended long'))
   })
 
-  // What is restarted in a test ends with it, so these are the last ones.
+  // A Redis that a test restarts ends with that test, so these tests are the last ones.
 
-  it('waits for a Redis that is killed under load: nothing that was acknowledged is lost, or run twice at most once', async () => {
+  it('loses no acknowledged task and begins no at-most-once task twice while Redis is killed under load', async () => {
     const spooler = redis.address('load')
     const daemon = await daemonOn(spooler, {
       handler: FRAGILE('/nowhere'),
@@ -177,11 +177,20 @@ describe('a daemon on Redis', { skip: skipUnless('redis-server') }, () => {
         )
     })()
     for (let kills = 1; kills <= 2; kills++) {
-      await until('some have run', () => daemon.journal().length > 40 * kills || stored.length === TASKS)
+      await until(
+        'some tasks have run',
+        () => daemon.journal().length > 40 * kills || stored.length === TASKS,
+      )
       await redis.kill()
-      await until('it is noticed', () => daemon.output.split('waiting for Redis').length === kills + 1)
+      await until(
+        'the daemon says that it waits for Redis',
+        () => daemon.output.split('waiting for Redis').length === kills + 1,
+      )
       await redis.restart()
-      await until('it is back', () => daemon.output.split('Redis answers again').length === kills + 1)
+      await until(
+        'the daemon says that Redis answers again',
+        () => daemon.output.split('Redis answers again').length === kills + 1,
+      )
     }
     await storing
     await spool({ n: 'after' }, { spooler })
@@ -194,7 +203,7 @@ describe('a daemon on Redis', { skip: skipUnless('redis-server') }, () => {
       ])
       return counts.reduce((sum, count) => sum + count, 0)
     }
-    await until('all are done or dead', async () => (await left()) === 0)
+    await until('all tasks are done or dead', async () => (await left()) === 0)
     const lines = daemon.journal()
     const dead = (await failedOf('load')).length
     for (const n of stored) assert.ok(began(lines, n).length <= 1, `${n} began twice`)
@@ -208,7 +217,7 @@ describe('a daemon on Redis', { skip: skipUnless('redis-server') }, () => {
     )
   })
 
-  it('that starts without Redis says so once, and begins when it is there', async () => {
+  it('says once that it starts without Redis, and runs tasks when Redis is there', async () => {
     const spooler = redis.address('absent')
     await redis.kill()
     const since = performance.now()
@@ -218,7 +227,7 @@ describe('a daemon on Redis', { skip: skipUnless('redis-server') }, () => {
     await daemon.waitFor('waiting for Redis: no connection to redis://127.0.0.1:')
     await redis.restart()
     await spool({ n: '1' }, { spooler })
-    await until('it has run', () => daemon.journal().includes('ended 1'))
+    await until('the task has run', () => daemon.journal().includes('ended 1'))
     assert.equal(daemon.output.split('waiting for Redis').length, 2)
     assert.equal(existsSync(join(daemon.directory, 'redis:')), false)
   })

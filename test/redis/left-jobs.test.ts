@@ -12,7 +12,7 @@ import { NOTHING_SEEN } from '#src/engines/redis/view.js'
 setFlagsFromString('--expose-gc')
 const gc = runInNewContext('gc')
 
-/** Of a Redis that has no job. */
+/** A connection to a Redis that has no job. */
 const CONNECTION = {
   lockMs: 20,
   address: { prefix: 'bull', queue: 'q' },
@@ -20,8 +20,8 @@ const CONNECTION = {
   run: async (name: string) => (name === 'heldBy' ? [] : 0),
 } as unknown as Connection
 
-describe('what a master keeps of jobs on Redis that it has lost', () => {
-  it('ends with their locks, also while one worker after the other dies', async t => {
+describe('the memory of a master on Redis', () => {
+  it('keeps the last run of a lost job only until its lock is over, even while one worker after another dies', async t => {
     let now = 1e6
     t.mock.method(performance, 'now', () => now)
     const left = new LeftJobs(CONNECTION)
@@ -42,7 +42,7 @@ describe('what a master keeps of jobs on Redis that it has lost', () => {
     left.close()
   })
 
-  it('is no ticket for a queue that is gone', () => {
+  it('keeps no ticket for a queue that is gone', () => {
     const tickets = new Tickets('t')
     const [own] = NOTHING_SEEN.queues
     const limited = { ...(own ?? assert.fail()), task: 'few', limit: 1, due: 1 }

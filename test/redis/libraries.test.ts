@@ -9,7 +9,7 @@ import { ROOT, workspace } from '../helpers/workspace.js'
 
 const LIBRARIES = ['bullmq', 'ioredis'] as const
 
-/** The package as npm installs it, without its optional peers. @returns its program */
+/** Installs the package as npm does, without its optional peers, and returns the path of its program. */
 function installedIn(modules: string): string {
   const home = join(modules, 'spoold')
   for (const part of ['bin', 'dist', 'package.json'])
@@ -32,8 +32,8 @@ async function outputOf(bin: string, ...args: string[]): Promise<string> {
 
 const enqueue = (bin: string) => outputOf(bin, 'enqueue', '--spooler', 'redis://127.0.0.1/0/mail', 'to=joe')
 
-describe('without bullmq and ioredis', () => {
-  it('a spool on Redis is refused with the command that installs them beside spoold, and a directory is not', async () => {
+describe('without a bullmq and an ioredis that fit', () => {
+  it('enqueue and doctor print the npm command that installs them beside spoold, and a directory works', async () => {
     const prefix = workspace()
     const bin = installedIn(join(prefix, 'lib/node_modules'))
     execFileSync(process.execPath, [bin, 'enqueue', '--spooler', join(workspace(), 'spool'), 'to=joe'])
@@ -46,7 +46,7 @@ describe('without bullmq and ioredis', () => {
     assert.ok(examined.includes(`to fix it: ${command}\n`), examined)
   })
 
-  it('an application is told to install them there', async () => {
+  it('enqueue in an application prints the npm command that installs them there', async () => {
     const app = workspace()
     writeFileSync(join(app, 'package.json'), '{}')
     const refusal = await enqueue(installedIn(join(app, 'node_modules')))
@@ -58,7 +58,7 @@ describe('without bullmq and ioredis', () => {
     ['bullmq', '6.6.9'],
     ['ioredis', '6.0.0'],
   ] as const)
-    it(`${name} ${version} is refused, whose commands are others`, async () => {
+    it(`enqueue refuses ${name} ${version}, whose commands differ`, async () => {
       const modules = join(workspace(), 'node_modules')
       const bin = installedIn(modules)
       for (const other of LIBRARIES) if (other !== name) link(other, join(modules, other))

@@ -13,7 +13,7 @@ const trouble = (what: Trouble['what'], from: number, to = from, ...pids: string
 })
 const dead = (n: string, reason: string) => new Map([[n, reason]])
 
-/** What is wrong, a journal that shows it, and what else is known. */
+/** A violation, a journal that shows it, and further evidence. */
 const WRONG: Array<readonly [string, string, Partial<Evidence>?]> = [
   ['often 1 was acknowledged, and is lost', 'stored often 1 - 0'],
   ['once 1 was acknowledged, and is lost', 'stored once 1 - 0\nbegin once 1 7 1'],

@@ -7,7 +7,7 @@ import { isLong, skipUnless } from '../helpers/requires.js'
 
 const TASKS = isLong ? 20_000 : 400
 const PER_SECOND = isLong ? 40 : 20
-/** Machines whose turn comes: the others are cut off, or stopped, for longer than their locks last. */
+/** The first machines, this many, lose workers while the others are cut off or stopped for longer than their locks last. */
 const RESTLESS = 2
 const OVER_A_LOCK_MS = 32_000
 const ACTS = ['worker', 'worker', 'daemon', 'redis', 'cut', 'stop'] as const
@@ -17,14 +17,14 @@ describe('four machines on one Redis', {
   skip: skipUnless('redis-server', 'netns'),
 }, () => {
   for (const fsync of (isLong ? ['always', 'everysec'] : ['always']) satisfies Fsync[])
-    it(`${TASKS} tasks, appendfsync ${fsync}: none is lost, none that runs at most once begins twice`, async t => {
+    it(`lose none of ${TASKS} tasks and begin no at-most-once task twice, with appendfsync ${fsync}`, async t => {
       const random = new Random(SEED)
       const scene = new Scene(random, fsync)
       await scene.startRedis()
       await scene.startDaemons()
       const producer = scene.produce(TASKS, PER_SECOND)
       while (producer.isRunning) {
-        // while these are away, what they had is found by the others, which only lose workers
+        // while these two are away, the others find the tasks that they had, and lose nothing but workers
         const away = Promise.all([
           scene.cut(RESTLESS, OVER_A_LOCK_MS),
           scene.stop(RESTLESS + 1, OVER_A_LOCK_MS),

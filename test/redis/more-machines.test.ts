@@ -15,7 +15,7 @@ const page = new Page('docs/more-machines.md')
 const EXAMPLE = join(ROOT, 'spool-examples/compose')
 
 describe('from one machine to three, and back', { skip: skipUnless('redis-server') }, () => {
-  it('loses no task, and runs none twice, by the commands of the page', async () => {
+  it('loses no task and runs none twice with the commands of docs/more-machines.md', async () => {
     const directory = workspace()
     const bin = join(directory, '.bin')
     mkdirSync(bin)
@@ -24,8 +24,8 @@ describe('from one machine to three, and back', { skip: skipUnless('redis-server
       for (const [, name] of marks.map(mark => /^file=(.*)$/.exec(mark) ?? []))
         if (name !== undefined) writeFileSync(join(directory, name), text)
     const commands = page.blocks.filter(({ marks }) => marks.includes('walk')).map(({ text }) => text)
-    const script = commands.join('').replaceAll('6390', String(freePort())) // that one may be taken
-    // what it leaves in the background ends with its group
+    const script = commands.join('').replaceAll('6390', String(freePort())) // port 6390 may be taken
+    // the processes that the script leaves in the background end with its group
     const shell = new TestProcess('sh', ['-eu', '-c', script], {
       cwd: directory,
       env: { PATH: `${bin}:${process.env.PATH}` },
@@ -43,7 +43,7 @@ describe('from one machine to three, and back', { skip: skipUnless('redis-server
   })
 })
 
-describe('the example of a composition', () => {
+describe('spool-examples/compose', () => {
   const compose = join(EXAMPLE, 'compose.yaml')
   const isYaml = () => {
     try {
@@ -54,7 +54,7 @@ describe('the example of a composition', () => {
     }
   }
 
-  it('is YAML whose services, volumes and files are there', { skip: isYaml() }, () => {
+  it('has a compose.yaml whose services, volumes and files exist', { skip: isYaml() }, () => {
     const program = 'import json, sys, yaml; print(json.dumps(yaml.safe_load(open(sys.argv[1]))))'
     const { services, volumes } = JSON.parse(
       execFileSync(PYTHON, ['-c', program, compose], { encoding: 'utf8' }),

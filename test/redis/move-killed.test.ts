@@ -27,7 +27,7 @@ async function statesIn(spooler: string): Promise<string[]> {
   return rows.map(row => JSON.parse(row).state as string)
 }
 
-/** As if a daemon ran what is due there. */
+/** Removes the due tasks of a spool, as if a daemon had run them, and returns how many they were. */
 async function runsIn(spooler: string): Promise<number> {
   const due = (await statesIn(spooler)).filter(state => state === 'due').length
   if (due > 0) await run('rm', spooler, '--state', 'due', '--quiet')
@@ -48,7 +48,7 @@ describe('spoold move that is killed at any of its steps', { skip, timeout: 300_
   /** How many kills came before anything had changed. */
   let unchanged = 0
 
-  /** A task in the first of two spools, and what a killed move of it has to leave. */
+  /** Puts a task into the first of two spools, and returns its move with a check of what a killed move leaves. */
   async function sceneOf([from = '', to = '']: readonly string[]): Promise<Scene> {
     const directory = from.startsWith('/') ? from : spoolDirectory()
     drop(directory, NAME, BYTES)
@@ -73,7 +73,7 @@ describe('spoold move that is killed at any of its steps', { skip, timeout: 300_
     }
   }
 
-  /** What a move that is not killed asks for. */
+  /** Returns how many requests a move makes that is not killed. */
   async function requestsOf(spools: readonly string[]): Promise<number> {
     const { args, check } = await sceneOf(spools)
     killer.arm(0, 'unsent', () => {})
@@ -87,11 +87,11 @@ describe('spoold move that is killed at any of its steps', { skip, timeout: 300_
   const ways = {
     'from a directory to Redis': {
       ends: () => [spoolDirectory(), newName()],
-      steps: ['rename', 'pwrite64', 'utimensat', 'unlink'], // held here, gone here
+      steps: ['rename', 'pwrite64', 'utimensat', 'unlink'], // held at the source, gone from the source
     },
     'from Redis to a directory': {
       ends: () => [newName(), spoolDirectory()],
-      steps: ['symlink', 'rename'], // promised, there
+      steps: ['symlink', 'rename'], // promised at the target, stored at the target
     },
     'from Redis to Redis': { ends: () => [newName(), newName()], steps: [] },
   }
@@ -105,7 +105,7 @@ describe('spoold move that is killed at any of its steps', { skip, timeout: 300_
       heldHere = 0
       for (const moment of ['unsent', 'unanswered'] as const) {
         unchanged = 0
-        // a busy process sends in more pieces, or in fewer
+        // a busy process sends its requests in more pieces, or in fewer
         for (let nth = SPARE + (await requestsOf(ends())); nth > 0 && unchanged < SPARE; nth--) {
           const { args, check } = await sceneOf(ends())
           const command = { process: undefined as TestProcess | undefined }

@@ -41,7 +41,7 @@ describe('spoold move between a directory and Redis', { skip: skipUnless('redis-
   if (skipUnless('redis-server') === false) redis = startRedis({ durability: 'always' })
   before(() => redis.ready())
 
-  it('keeps bytes, order, priority, time, hold, failures and age, there and back', async () => {
+  it('keeps bytes, order, priority, time, hold and failures of tasks, to Redis and back', async () => {
     const [from, back, spooler] = [spoolDirectory(), spoolDirectory(), redis.address('kept')]
     const failing = await startDaemon({
       spool: from,
@@ -49,7 +49,7 @@ describe('spoold move between a directory and Redis', { skip: skipUnless('redis-
       ini: { 'spooler-ordered': true, 'spooler-retry-delay': 3600 },
     })
     drop(from, 'uwsgi_spoolfile_on_failing', packet({ n: 'failing' }))
-    await until('it waits', async () => (await listed(from))[0]?.state === 'retrying')
+    await until('the failed task is retrying', async () => (await listed(from))[0]?.state === 'retrying')
     failing.child.kill('SIGTERM')
     await failing.code()
     const body = randomBytes(300_000)
@@ -93,7 +93,7 @@ describe('spoold move between a directory and Redis', { skip: skipUnless('redis-
     assert.equal((await listed(back, '--key', 'n=held'))[0]?.state, 'waiting')
   })
 
-  it('leaves what cannot be there as it was, says why, and goes on', async () => {
+  it('leaves tasks that Redis cannot take as they were, says why, and moves the others', async () => {
     const [from, spooler] = [spoolDirectory(), redis.address('refused')]
     await enqueue({ n: 'large' }, { spooler: from, body: Buffer.alloc(17 * 1024 * 1024), at: IN_AN_HOUR })
     await enqueue({ n: 'far' }, { spooler: from, priority: 9_999_999 })
@@ -111,7 +111,7 @@ describe('spoold move between a directory and Redis', { skip: skipUnless('redis-
     )
   })
 
-  it('leaves running tasks alone, and takes those that no daemon knows', async () => {
+  it('leaves a running task alone, and moves one that waits', async () => {
     const [to, spooler] = [spoolDirectory(), redis.address('running')]
     const daemon = await daemonOn(spooler, {
       handler: `export default async (env, task) => {
@@ -122,19 +122,19 @@ describe('spoold move between a directory and Redis', { skip: skipUnless('redis-
       ini: { 'spooler-processes': 1 },
     })
     await enqueue({ n: 'running' }, { spooler })
-    await until('it runs', () => daemon.journal().length === 1)
+    await until('the task runs', () => daemon.journal().length === 1)
     await enqueue({ n: 'waiting' }, { spooler })
     const { code, stderr } = await inProcess(['move', spooler, '--all', '--to', to])
     assert.equal(code, 1)
     assert.match(stderr, /is running; it was left alone\n.*moved 1, 1 running, left alone/s)
     for (const pid of daemon.children()) process.kill(pid, 'SIGUSR2')
-    await until('it is done', async () => (await listed(spooler)).length === 0)
+    await until('the running task is done', async () => (await listed(spooler)).length === 0)
     assert.equal(leftIn(to).filter(name => name.startsWith('uwsgi')).length, 1)
   })
 
-  // What is restarted in a test ends with it, so this is the last one.
+  // A Redis that a test restarts ends with that test, so this test is the last one.
 
-  it(`${TASKS} tasks run once each, while moves to and fro are killed, daemons run both, and Redis is killed`, async () => {
+  it(`loses and repeats none of ${TASKS} tasks while moves and Redis are killed and daemons run both spools`, async () => {
     const [directory, spooler] = [spoolDirectory(), redis.address('fro')]
     const ini = { 'spooler-delivery': 'at-most-once', 'spooler-processes': 1, 'spooler-quiet': true }
     const daemons = [
@@ -146,7 +146,7 @@ describe('spoold move between a directory and Redis', { skip: skipUnless('redis-
     const move = (from: string, to: string) =>
       new TestProcess(process.execPath, [BIN, 'move', '--all', '--quiet', '--to', to, from])
     let [kills, restarts] = [0, 0]
-    let takesMs = 1500 // what a move took that was not killed
+    let takesMs = 1500 // how long the last move took that was not killed
     for (let round = 0; ran().length < TASKS * 0.8; round++) {
       const began = performance.now()
       const going = round % 2 === 0 ? move(directory, spooler) : move(spooler, directory)
@@ -169,11 +169,23 @@ describe('spoold move between a directory and Redis', { skip: skipUnless('redis-
       const { code } = await move(spool, other).exited
       return code !== 0 || (await listed(spool, '--state', 'held')).length > 0
     }
-    await until('moves have ended', async () => !(await isLeft(directory, spooler)), 60_000)
-    await until('the others too', async () => !(await isLeft(spooler, directory)), 60_000)
+    await until(
+      'a move to Redis ends and leaves no task held',
+      async () => !(await isLeft(directory, spooler)),
+      60_000,
+    )
+    await until(
+      'a move to the directory ends and leaves no task held',
+      async () => !(await isLeft(spooler, directory)),
+      60_000,
+    )
     const dead = async () =>
       (await redis.client.zcard('bull:fro:failed')) + (await listed(directory, '--state', 'dead')).length
-    await until('all have run', async () => new Set(ran()).size + (await dead()) >= TASKS, 60_000)
+    await until(
+      'all tasks have run or are dead',
+      async () => new Set(ran()).size + (await dead()) >= TASKS,
+      60_000,
+    )
     const lines = ran()
     assert.equal(new Set(lines).size, lines.length, 'none ran twice')
     assert.ok((await dead()) <= 2 * restarts, `${await dead()} are dead after ${restarts} restarts`)

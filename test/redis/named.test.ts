@@ -12,7 +12,7 @@ describe('named tasks on Redis', { skip: skipUnless('redis-server') }, () => {
   if (skipUnless('redis-server') === false) redis = startRedis()
   before(() => redis.ready())
 
-  it('are in ls --json and show --json as they were scheduled', async () => {
+  it('appear in ls --json and show --json as they were scheduled', async () => {
     const spooler = redis.address('calls')
     const tasks = new Tasks({ spooler })
     const mail = tasks.task('send-mail', (_to: string, _n: number) => {})
@@ -31,7 +31,7 @@ describe('named tasks on Redis', { skip: skipUnless('redis-server') }, () => {
     assert.deepEqual([shown.task.args, shown.task.status], [['jim', 2], 2])
   })
 
-  it('go to the queue that they name, whose daemon runs them, and no other does', async () => {
+  it('go to the queue that they name, and only the daemon of that queue runs them', async () => {
     const [own, mail] = [redis.address('own'), redis.address('mail')]
     const handler = `
 import { Tasks } from 'spoold'
@@ -47,8 +47,8 @@ tasks.task('begin', async () => {
     const [first, mailer] = [await daemonOn(own, { handler, ini }), await daemonOn(mail, { handler, ini })]
     const tasks = new Tasks({ spooler: own })
     for (const name of ['own', 'begin']) await tasks.task(name, () => {}).schedule()
-    await until('it has run where it belongs', () => mailer.journal().length === 1)
-    await until('the others have run', () => first.journal().length === 2)
+    await until('the daemon of the named queue has run the task', () => mailer.journal().length === 1)
+    await until('the first daemon has run both of its tasks', () => first.journal().length === 2)
     assert.deepEqual(mailer.journal(), ['mailed'])
     assert.deepEqual(first.journal().sort(), ['QUEUE_UNKNOWN', 'own'])
   })

@@ -19,12 +19,12 @@ const HANDLER = `export default (env, task) => {
 }`
 const LATER = () => new Date(Date.now() + 7_200_000)
 
-describe('what is seen of a spool on Redis', { skip: skipUnless('redis-server') }, () => {
+describe('the state of a spool on Redis', { skip: skipUnless('redis-server') }, () => {
   let redis: TestRedis
   if (skipUnless('redis-server') === false) redis = startRedis()
   before(() => redis.ready())
 
-  it('has in top a tab for each state, of all machines', async () => {
+  it('is shown by the tabs of top, one for each state of tasks', async () => {
     const spool = redis.address('tabs')
     const daemon = await daemonOn(spool, { handler: HANDLER, ini: { 'spooler-processes': 1 } })
     const ids = new Map<string, string>()
@@ -36,20 +36,22 @@ describe('what is seen of a spool on Redis', { skip: skipUnless('redis-server') 
       ['runs', { do: 'run' }, {}],
     ] as const)
       ids.set(n, basename((await enqueue({ n, ...vars }, { spooler: spool, ...options })).path))
-    await until('all have begun', () => ['fails', 'dead', 'runs'].every(n => daemon.journal().includes(n)))
+    await until('all tasks that are due have begun', () =>
+      ['fails', 'dead', 'runs'].every(n => daemon.journal().includes(n)),
+    )
     assert.equal((await inProcess(['hold', `${spool}/${ids.get('held')}`])).code, 0)
     const rowsOf = async (tab: 'running' | 'waiting' | 'retrying' | 'dead' | 'held', filter = '') => {
       const { rows, scope } = await look({ spool, tab, filter, daemons: {} })
       const names = new Map([...ids].map(([name, id]) => [id, name]))
       return [...rows.map(({ id }) => names.get(id) ?? id).sort(), scope]
     }
-    await until('one is dead', async () => (await rowsOf('dead')).length === 2)
+    await until('one task is dead', async () => (await rowsOf('dead')).length === 2)
     assert.deepEqual(await rowsOf('running'), ['runs', ''])
     assert.deepEqual(await rowsOf('waiting'), ['fails', 'later', ''])
     assert.deepEqual(await rowsOf('waiting', 'later'), ['later', ''])
     assert.deepEqual(await rowsOf('retrying'), ['fails', ''])
     assert.deepEqual(await rowsOf('held'), ['held', ''])
-    const workers = await until('its daemon is known', async () => {
+    const workers = await until('the daemon is known', async () => {
       const { rows } = await look({ spool, tab: 'workers', filter: '', daemons: {} })
       return rows.length > 0 ? rows : undefined
     })
@@ -59,7 +61,7 @@ describe('what is seen of a spool on Redis', { skip: skipUnless('redis-server') 
     await daemon.code()
   })
 
-  it('is in the metrics, and in the snapshot, which comes in time while Redis is away', async () => {
+  it('is in the metrics and in spoold status, which answer even while Redis is away', async () => {
     const spooler = redis.address('metrics')
     const control = join(workspace(), 'control')
     const ini = { 'spooler-metrics': '127.0.0.1:0', 'spooler-processes': 1, 'spooler-control': control }
@@ -77,12 +79,12 @@ describe('what is seen of a spool on Redis', { skip: skipUnless('redis-server') 
       `spooler_failed_tasks{${label}} 1`,
       `spooler_stored_tasks{${label}} 2`,
     ]
-    await until('all are counted', async () => {
+    await until('all tasks are counted', async () => {
       const { text } = await ask(port, '/metrics')
       return wanted.every(line => text.split('\n').includes(line))
     })
     await redis.kill()
-    await until('it is away', () => daemon.output.includes('no connection to'))
+    await until('Redis is away', () => daemon.output.includes('no connection to'))
     const before = performance.now()
     const { code, stdout } = await inProcess(['status', '--control', control, '--json'])
     assert.ok(performance.now() - before < 5000, 'the snapshot waits for Redis')

@@ -25,7 +25,7 @@ describe('operating a spool on Redis', { skip: skipUnless('redis-server') }, () 
   if (skipUnless('redis-server') === false) redis = startRedis()
   before(() => redis.ready())
 
-  /** @returns stdout @param code expected */
+  /** Runs a command that has to exit with `code`. @returns its output */
   async function run(args: readonly string[], code = 0): Promise<string> {
     const result = await inProcess(args)
     assert.equal(result.code, code, `${args.join(' ')}: ${result.stdout}${result.stderr}`)
@@ -45,7 +45,7 @@ describe('operating a spool on Redis', { skip: skipUnless('redis-server') }, () 
       >
     }
 
-  it('status tells of Redis itself, and of every machine that runs its tasks', async () => {
+  it('status prints the states of tasks, Redis itself, and the daemon that runs the tasks', async () => {
     const spooler = redis.address('status')
     await enqueue({ n: 'due' }, { spooler, priority: 3 })
     await enqueue({ n: 'later' }, { spooler, at: new Date(Date.now() + 3_600_000) })
@@ -62,7 +62,7 @@ describe('operating a spool on Redis', { skip: skipUnless('redis-server') }, () 
     assert.match(text, /no daemon answers;[\s\S]*due=1;[\s\S]*redis +version \d[\s\S]*appendonly is off/)
     await run(['status', spooler, '--max-due', '0'], 2)
     const daemon = await start('status')
-    await until('it is known', async () =>
+    await until('the daemon is known', async () =>
       /daemon \d+ on /.test((await inProcess(['status', spooler])).stdout),
     )
     const [known] = (await statusOf(spooler, 0)).spools
@@ -76,10 +76,10 @@ describe('operating a spool on Redis', { skip: skipUnless('redis-server') }, () 
     assert.equal((await statusOf(spooler, 1)).spools[0]?.source, 'redis')
   })
 
-  it('a daemon without a socket here is known all the same', async () => {
+  it('status knows a daemon without a control socket here, and scale says on which host to call it', async () => {
     const spooler = redis.address('elsewhere')
     const daemon = await start('elsewhere', { 'spooler-control': 'off' })
-    await until('it is known', async () => (await inProcess(['status', spooler])).code === 0)
+    await until('the daemon is known', async () => (await inProcess(['status', spooler])).code === 0)
     const { level, spools } = await statusOf(spooler, 0)
     assert.deepEqual([level, spools[0]?.source], ['OK', 'redis'])
     assert.match(await run(['scale', spooler, '2'], 1), /its daemons run on .*: use this command there/)
@@ -89,25 +89,28 @@ describe('operating a spool on Redis', { skip: skipUnless('redis-server') }, () 
   it('quiet, scale, logs and schedules reach the daemon of this machine', async () => {
     const spooler = redis.address('orders')
     const daemon = await start('orders', { 'spooler-processes': 2, 'spooler-cheaper': 1 })
-    await until('it is known', async () => (await inProcess(['logs', spooler])).code === 0)
+    await until('the daemon is known', async () => (await inProcess(['logs', spooler])).code === 0)
     assert.match(await run(['logs', spooler]), /daemon|spooler/)
     assert.match(await run(['quiet', spooler]), /is quiet/)
     await enqueue({ n: 'quiet' }, { spooler })
-    await until('it is due', async () => (await statusOf(spooler, 0)).spools[0]?.tasks.due === 1)
+    await until('the task is due', async () => (await statusOf(spooler, 0)).spools[0]?.tasks.due === 1)
     assert.match(await run(['quiet', spooler, 'off']), /is not quiet/)
-    await until('it has run', () => daemon.journal().includes('quiet'))
+    await until('the task has run', () => daemon.journal().includes('quiet'))
     assert.match(await run(['scale', spooler, '2']), /2 processes/)
     assert.match(await run(['schedules', spooler]), /tick/)
     assert.match(await run(['schedules', spooler, '--pause', 'tick']), /paused/)
     assert.match(await run(['schedules', spooler]), /tick +paused/)
     await stop(daemon)
     const again = await start('orders')
-    await until('it is paused still', async () =>
+    await until('the schedule is still paused', async () =>
       /tick +paused/.test((await inProcess(['schedules', spooler])).stdout),
     )
     assert.match(await run(['schedules', spooler, '--run', 'tick']), /stored as/)
     assert.match(await run(['schedules', spooler, '--resume', 'tick']), /resumed/)
-    await until('it is not paused', async () => !/tick +paused/.test(await run(['schedules', spooler])))
+    await until(
+      'the schedule is not paused',
+      async () => !/tick +paused/.test(await run(['schedules', spooler])),
+    )
     assert.match(await run(['schedules', spooler, '--remove', 'tick'], 1), /the handlers have it/)
     const audit = await redis.client.lrange('bull:orders:spoold:audit', 0, -1)
     const actions = audit.map(line => (JSON.parse(line) as { action: string }).action)
@@ -124,11 +127,11 @@ describe('operating a spool on Redis', { skip: skipUnless('redis-server') }, () 
     ['listen', /it was cancelled, and .*told/],
     ['block', /it was cancelled, and did not end by itself, so its process was killed/],
   ] as const)
-    it(`cancel ends a task that runs and would ${how}, without a socket`, async () => {
+    it(`cancel ends a running task that would ${how}, even without a control socket`, async () => {
       const spooler = redis.address(`cancel-${how}`)
       const daemon = await start(`cancel-${how}`, { 'spooler-control': 'off' })
       const { path } = await enqueue({ n: 'long', do: how }, { spooler })
-      await until('it runs', () => daemon.journal().includes('long'))
+      await until('the task runs', () => daemon.journal().includes('long'))
       assert.match(await run(['cancel', path]), /cancelled/)
       const shown = JSON.parse(await run(['show', path, '--json'])) as {
         state: string
@@ -138,18 +141,18 @@ describe('operating a spool on Redis', { skip: skipUnless('redis-server') }, () 
       assert.match(JSON.stringify(shown), detail)
       const { path: next } = await enqueue({ n: 'next' }, { spooler })
       const job = `bull:cancel-${how}:${next.split('/').at(-1)}`
-      await until('the next one is done', async () => (await redis.client.exists(job)) === 0)
+      await until('the next task is done', async () => (await redis.client.exists(job)) === 0)
       assert.ok(daemon.journal().includes('next'))
       assert.match(await run(['cancel', next], 1), /gone|does not exist/)
       assert.deepEqual(await redis.client.hkeys(`bull:cancel-${how}:spoold:cancel`), [])
       await stop(daemon)
     })
 
-  it('cancel of what nobody who answers runs says so, and changes nothing', async () => {
+  it('cancel says that no daemon that runs the task answers, and changes nothing', async () => {
     const spooler = redis.address('stopped')
     const daemon = await start('stopped')
     const { path } = await enqueue({ n: 'long', do: 'listen' }, { spooler })
-    await until('it runs', () => daemon.journal().includes('long'))
+    await until('the task runs', () => daemon.journal().includes('long'))
     process.kill(daemon.pid, 'SIGSTOP')
     assert.match(await run(['cancel', path], 1), /none of those that run tasks here/)
     assert.deepEqual(await redis.client.hkeys('bull:stopped:spoold:cancel'), [])

@@ -13,22 +13,22 @@ import { daemonOn } from './redis-daemon.js'
 
 /** How long Redis is away. */
 const AWAY_MS = isLong ? 60_000 : 5000
-/** A daemon is back after at most so long. */
+/** A daemon is back within this time. */
 const BACK_MS = 2000
-/** A task is stored so often. */
+/** The interval at which tasks are stored. */
 const EVERY_MS = 20
-/** Of each daemon, from the end of Redis until all is as it was. */
+/** The most lines that each daemon may log, from the end of Redis until all is as it was. */
 const LINES = 12
 const HANDLER = `export default (env, task) => { JOURNAL(env.n); return task.SPOOL_OK }`
 
 interface Storing {
   readonly n: number
-  /** Where the task is; undefined: it was refused. */
+  /** Where the task is stored, or undefined if it was refused. */
   readonly path: string | undefined
   readonly atMs: number
 }
 
-/** Stores one task after the other, as a program would that does not care where they are. */
+/** Stores one task after another, like a program to which it is all the same where they are. */
 function storeUnder(spooler: string) {
   const stored: Storing[] = []
   let isOver = false
@@ -47,12 +47,12 @@ function storeUnder(spooler: string) {
   return { stored, end }
 }
 
-describe('Redis goes under load, and comes back', { skip: skipUnless('redis-server') }, () => {
+describe('daemons whose Redis goes away under load', { skip: skipUnless('redis-server') }, () => {
   let redis: TestRedis
   if (skipUnless('redis-server') === false) redis = startRedis({ durability: 'always' })
   before(() => redis.ready())
 
-  /** One daemon runs the tasks, one at a time, so that its journal has their order; another one forwards. */
+  /** Starts a daemon that runs tasks one at a time, so that its journal has their order, and another one that forwards. */
   async function start(spooler: string) {
     const fallback = spoolDirectory()
     const runner = await daemonOn(spooler, { handler: HANDLER, ini: { 'spooler-quiet': true } })
@@ -63,7 +63,7 @@ describe('Redis goes under load, and comes back', { skip: skipUnless('redis-serv
       ini: { 'spooler-external': spooler, 'spooler-fallback': fallback, 'spooler-quiet': true },
     })
     const daemons = [runner, forwarder]
-    await until('its worker is there', () => runner.children().length === 1)
+    await until('the runner has a worker', () => runner.children().length === 1)
     const pids = runner.children()
     const load = storeUnder(`${spooler}?fallback=${fallback}`)
     await until('tasks run', () => runner.journal().length > 50)
@@ -73,17 +73,17 @@ describe('Redis goes under load, and comes back', { skip: skipUnless('redis-serv
   }
   type Scene = Awaited<ReturnType<typeof start>>
 
-  /** Both are: what was in the directory runs. @param say for who reads the output of the tests */
+  /** Waits until a task from the directory runs, which needs both daemons. @param say prints into the output of the tests */
   async function isBackSoon({ fallback, runner, load }: Scene, say: (line: string) => void): Promise<void> {
     const took = stopwatch(runner.pid)
     const isLocal = (line: string) => load.stored[Number(line)]?.path?.startsWith(fallback) === true
-    await until('what was forwarded runs', () => runner.journal().some(isLocal))
+    await until('a forwarded task runs', () => runner.journal().some(isLocal))
     const tookMs = Math.round(took())
     say(`forwarded tasks run after ${tookMs} ms`)
     assert.ok(tookMs < BACK_MS * patience(), `${tookMs} ms`)
   }
 
-  /** @returns what was stored in Redis and has not run, or has twice */
+  /** @returns the tasks stored in Redis that have not run, and the tasks that have run more than once */
   async function goesOn(scene: Scene, say: (line: string) => void) {
     const { fallback, runner, daemons, pids, load, linesSince } = scene
     const isLocal = ({ path }: Storing) => path?.startsWith(fallback) === true
@@ -97,7 +97,7 @@ describe('Redis goes under load, and comes back', { skip: skipUnless('redis-serv
     )
     const ran = () => runner.journal().map(Number)
     const last = load.stored.at(-1)?.n
-    await until('what was forwarded, and what came last, has run', () => {
+    await until('all forwarded tasks and the last task have run', () => {
       const known = new Set(ran())
       return local.every(n => known.has(n)) && known.has(last ?? 0)
     })
@@ -123,18 +123,18 @@ describe('Redis goes under load, and comes back', { skip: skipUnless('redis-serv
     return { lost, again }
   }
 
-  it(`after ${AWAY_MS / 1000} s: daemons are back soon, say little, and run all once`, async t => {
+  it(`are back soon after ${AWAY_MS / 1000} s, log little, and run every task once`, async t => {
     const spooler = redis.address('restarted')
     const scene = await start(spooler)
     await redis.kill()
-    await setTimeout(AWAY_MS) // what is tested is that time passes
+    await setTimeout(AWAY_MS) // the time that the test is about
     await redis.restart()
     const say = (line: string) => t.diagnostic(line)
     await isBackSoon(scene, say)
     assert.deepEqual(await goesOn(scene, say), { lost: [], again: [] })
   })
 
-  it('as another server, which sentinel has promoted: loses only what had not been replicated', async t => {
+  it('lose only tasks that were not yet replicated when sentinel promotes another server', async t => {
     const { master, masterPort, sentinel, address } = await startWatched()
     const scene = await start(address('promoted'))
     const client = new Redis(masterPort)

@@ -16,7 +16,7 @@ describe('periodic tasks on Redis', { skip: skipUnless('redis-server') }, () => 
   if (skipUnless('redis-server') === false) redis = startRedis()
   before(() => redis.ready())
 
-  /** @returns daemons whose tasks tell one file when they run */
+  /** @returns how to start daemons whose task appends the time of each run to one file, and those times */
   function withJournal(name: string) {
     const journal = join(workspace(), 'journal')
     writeFileSync(journal, '')
@@ -32,17 +32,17 @@ tasks.task('tick', { periodicity: ${PERIOD_S} }, async () => append(${JSON.strin
     }
   }
 
-  it('run once per period however many daemons know them, also when one is killed', async () => {
+  it('run once per period with two daemons, even if one is killed', async () => {
     const { start, times } = withJournal('cluster')
     const [first] = [await start(), await start()]
-    await until('it has run three times', () => times().length >= 3)
+    await until('the task has run three times', () => times().length >= 3)
     process.kill(-first.pid, 'SIGKILL')
     const before = times().length
-    await until('it goes on', () => times().length >= before + 3)
+    await until('the task has run three times more', () => times().length >= before + 3)
     const gaps = times()
       .slice(1)
       .map((at, i) => at - (times()[i] ?? 0))
-    // a run that was claimed by the daemon that died comes late, and the next one begins its period at the claim
+    // a run that the killed daemon had claimed comes late, and the next period begins at the claim
     const tooShort = gaps.filter(gap => gap < PERIOD_S * 1000 * 0.6)
     assert.deepEqual(tooShort, [], `${gaps}`)
   })
@@ -50,7 +50,7 @@ tasks.task('tick', { periodicity: ${PERIOD_S} }, async () => append(${JSON.strin
   it('keep their schedule over a restart', async () => {
     const { start, times } = withJournal('restart')
     const first = await start()
-    await until('it has run', () => times().length >= 1)
+    await until('the task has run', () => times().length >= 1)
     first.child.kill('SIGTERM')
     await first.exited
     const [key] = await redis.client.hkeys('bull:restart:spoold:periodic')
@@ -61,11 +61,11 @@ tasks.task('tick', { periodicity: ${PERIOD_S} }, async () => append(${JSON.strin
     }
     const planned = await nextMs()
     await start()
-    await until('it has run again', () => times().length >= 2)
+    await until('the task has run again', () => times().length >= 2)
     assert.ok((times()[1] ?? 0) >= planned - 100, `${times()[1]} before ${planned}`)
   })
 
-  it('do not run while the last run has not ended, nor wait behind it', async () => {
+  it('do not run while their last run goes on, and do not queue behind it', async () => {
     const spooler = redis.address('alone')
     const gate = join(workspace(), 'gate')
     const handler = `
@@ -78,14 +78,14 @@ tasks.task('tick', { periodicity: 1 }, async () => {
   while (!existsSync(${JSON.stringify(gate)})) await setTimeout(20)
 })`
     const daemon = await daemonOn(spooler, { handler, ini: { 'spooler-processes': 2 } })
-    await until('it runs', () => daemon.journal().length > 0)
+    await until('the task runs', () => daemon.journal().length > 0)
     const version = async () =>
       Number.parseInt((await redis.client.hget('bull:alone:spoold:periodic', 'tick')) ?? '', 10)
     const from = await version()
-    await until('its time has come three times more', async () => (await version()) >= from + 3)
+    await until('the time of the task has come three times more', async () => (await version()) >= from + 3)
     const waiting = await redis.client.zcard('bull:alone:prioritized')
     assert.deepEqual([daemon.journal().length, waiting], [1, 0])
     writeFileSync(gate, '')
-    await until('it runs again', () => daemon.journal().length > 1)
+    await until('the task runs again', () => daemon.journal().length > 1)
   })
 })

@@ -31,7 +31,7 @@ describe('a daemon whose Redis', { skip: skipUnless('redis-server') }, () => {
   before(() => redis.ready())
   const call = (...command: string[]) => redis.client.call(...(command as [string]))
 
-  /** Why it does nothing, what it says, what makes it so, what ends that, and what it says then. */
+  /** Why the daemon does nothing, the line that it logs, what makes Redis refuse, what ends that, and the line that follows. */
   const REFUSALS: ReadonlyArray<
     readonly [what: string, line: RegExp, refuse: () => unknown, end: () => unknown, back?: RegExp]
   > = [
@@ -69,9 +69,9 @@ describe('a daemon whose Redis', { skip: skipUnless('redis-server') }, () => {
       'wants a password',
       /waiting for Redis: .*NOAUTH/,
       async () => {
-        // a look is on its way: of the connection that ends it hears before it hears of the password
+        // a look of the daemon is under way, so it hears of the ended connection before it hears of the password
         await call('CLIENT', 'PAUSE', '60000', 'WRITE')
-        await until('it looks', async () =>
+        await until('the daemon looks', async () =>
           /argv-mem=[1-9].* cmd=evalsha/.test(String(await call('CLIENT', 'LIST'))),
         )
         await call('CONFIG', 'SET', 'requirepass', 'secret')
@@ -89,7 +89,7 @@ describe('a daemon whose Redis', { skip: skipUnless('redis-server') }, () => {
     ],
   ]
   for (const [i, [what, line, refuse, end, back = /Redis answers again/]] of REFUSALS.entries())
-    it(`${what} says so once, waits, and goes on`, async () => {
+    it(`${what} says so in few lines, waits, runs no task twice, and goes on`, async () => {
       const spooler = `${redis.address(`refuses${i}`)}?check=2`
       const gate = join(workspace(), 'gate')
       const daemon = await daemonOn(spooler, {
@@ -97,9 +97,9 @@ describe('a daemon whose Redis', { skip: skipUnless('redis-server') }, () => {
         ini: { 'spooler-processes': 2, 'spooler-delivery': 'at-most-once', 'spooler-quiet': true },
       })
       await spool({ n: 'first', do: 'wait' }, { spooler })
-      await until('it runs', () => daemon.journal().length === 1)
+      await until('the first task runs', () => daemon.journal().length === 1)
       await spool({ n: 'other', do: 'wait' }, { spooler })
-      await until('it runs, too', () => daemon.journal().length === 2)
+      await until('the second task runs', () => daemon.journal().length === 2)
       for (let n = 0; n < 20; n++) await spool({ n: String(n) }, { spooler })
       const from = daemon.output.length
       await refuse()
@@ -107,15 +107,18 @@ describe('a daemon whose Redis', { skip: skipUnless('redis-server') }, () => {
       let said: string[] = []
       try {
         await daemon.waitFor(line)
-        await sleep(REFUSES_MS) // what is tested is that nothing happens
+        await sleep(REFUSES_MS) // the time in which nothing may happen
         said = daemon.output.slice(from).split('\n')
       } finally {
-        await end() // for the next ones, too
+        await end() // for the next tests, too
       }
       assert.ok(said.length <= LINES, said.join('\n'))
       assert.doesNotMatch(said.join('\n'), /answers again|is left alone/)
-      await until('all have run', () => daemon.journal().length >= 22)
-      await until('they are settled', async () => (await redis.client.llen(`bull:refuses${i}:active`)) === 0)
+      await until('all tasks have run', () => daemon.journal().length >= 22)
+      await until(
+        'all tasks are settled',
+        async () => (await redis.client.llen(`bull:refuses${i}:active`)) === 0,
+      )
       assert.equal(new Set(daemon.journal()).size, daemon.journal().length, 'none ran twice')
       await daemon.waitFor(back)
       assert.doesNotMatch(daemon.output.slice(from), /respawn/)
@@ -123,7 +126,7 @@ describe('a daemon whose Redis', { skip: skipUnless('redis-server') }, () => {
       assert.equal(await daemon.code(), 0)
     })
 
-  it('is full shows all that is due', async () => {
+  it('is full shows all due tasks in its status', async () => {
     const spooler = redis.address('shown')
     const control = join(workspace(), 'control')
     for (let n = 0; n < 20; n++) await spool({ n: String(n) }, { spooler })
@@ -132,31 +135,31 @@ describe('a daemon whose Redis', { skip: skipUnless('redis-server') }, () => {
       const ini = { 'spooler-control': control, 'spooler-processes': 1 }
       const daemon = await daemonOn(spooler, { handler: HANDLER(''), ini })
       await daemon.waitFor(/waiting for Redis: OOM/)
-      await until('they are shown', async () => {
+      await until('the tasks are shown', async () => {
         const { stdout } = await inProcess(['status', '--control', control])
         return /tasks +20 due \(oldest .*\), 0 running, 0 waiting, 20 in all/.test(stdout)
       })
       await call('CONFIG', 'SET', 'maxmemory', '0')
-      await until('all have run', () => daemon.journal().length === 20)
+      await until('all tasks have run', () => daemon.journal().length === 20)
     } finally {
-      await call('CONFIG', 'SET', 'maxmemory', '0') // for the next ones, too
+      await call('CONFIG', 'SET', 'maxmemory', '0') // for the next tests, too
     }
   })
 
-  it('forgets its scripts, or all that it knew, goes on with what comes then', async () => {
+  it('forgets its scripts or all of its data goes on with new tasks', async () => {
     const spooler = redis.address('forgets')
     const gate = join(workspace(), 'gate')
     const daemon = await daemonOn(spooler, { handler: HANDLER(gate), ini: { 'spooler-processes': 2 } })
     for (const [round, forget] of ['scripts', 'all'].entries()) {
       for (const name of ['held', 'too']) await spool({ n: `${name}${round}`, do: 'wait' }, { spooler })
-      await until('they run', () => daemon.journal().includes(`too${round}`))
+      await until('both tasks run', () => daemon.journal().includes(`too${round}`))
       for (let n = 0; n < 20; n++) await spool({ n: `${round}.${n}` }, { spooler })
       await call(...(forget === 'all' ? ['FLUSHALL'] : ['SCRIPT', 'FLUSH']))
       assert.equal(existsSync(gate), round > 0)
       writeFileSync(gate, '')
       for (let n = 0; n < 5; n++) await spool({ n: `after${round}.${n}` }, { spooler })
-      await until('what came then has run', () => daemon.journal().includes(`after${round}.4`))
-      if (forget === 'scripts') await until('all ran', () => daemon.journal().length === 27)
+      await until('the tasks stored afterwards have run', () => daemon.journal().includes(`after${round}.4`))
+      if (forget === 'scripts') await until('all tasks ran', () => daemon.journal().length === 27)
     }
     assert.doesNotMatch(daemon.output, /respawn/)
     assert.ok(daemon.output.split('\n').length < 400, 'no flood')

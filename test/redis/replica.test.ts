@@ -18,7 +18,7 @@ export default async (env, task) => {
   return task.SPOOL_OK
 }`
 
-/** How many scripts it was asked to run. A connection sends each one in full when it first runs it, and then its hash. */
+/** Returns how many scripts a Redis was asked to run. A connection sends each one in full at first, and then its hash. */
 async function scriptsOf({ client }: TestRedis): Promise<number> {
   const calls = (await client.info('commandstats')).matchAll(/cmdstat_eval(?:sha)?:calls=(\d+)/g)
   return [...calls].reduce((sum, [, count]) => sum + Number(count), 0)
@@ -29,11 +29,13 @@ async function statusAt(control: string, maxDue?: string): Promise<string> {
   return (await inProcess(['status', '--control', control, ...limit])).stdout
 }
 
-it('a Redis that was never reached is not told as empty', async () => {
+it('spoold status does not report a Redis that was never reached as empty', async () => {
   const control = join(workspace(), 'control')
   const ini = { 'spooler-control': control }
   const daemon = await daemonOn('redis://127.0.0.1:1/0/never', { isUnready: true, ini })
-  await until('it listens', async () => /UNKNOWN: its daemon is starting/.test(await statusAt(control)))
+  await until('the control socket answers', async () =>
+    /UNKNOWN: its daemon is starting/.test(await statusAt(control)),
+  )
   await daemon.waitFor(/is running/)
   assert.match(await statusAt(control), /OK: at least 0 due/)
 })
@@ -50,15 +52,17 @@ describe('a replica of Redis', { skip: skipUnless('redis-server') }, () => {
     assert.ok(redis !== undefined && replica !== undefined)
     await replica.client.replicaof('127.0.0.1', redis.port)
     const { client } = replica
-    await until('it replicates', async () => (await client.info('replication')).includes('link_status:up'))
+    await until('the replica is connected', async () =>
+      (await client.info('replication')).includes('link_status:up'),
+    )
     return { redis, replica }
   }
 
-  it('is read by those who only look', async () => {
+  it('is read by ls and status', async () => {
     const { redis, replica } = await both()
     const path = String(await spool({ n: 'it' }, { spooler: redis.address('looked-at') }))
     const name = path.slice(path.lastIndexOf('/') + 1)
-    await until('it is there', async () => (await replica.client.keys(`*${name}`)).length > 0)
+    await until('the task is on the replica', async () => (await replica.client.keys(`*${name}`)).length > 0)
     for (const command of ['ls', 'status']) {
       const { stdout, stderr } = await inProcess([command, replica.address('looked-at')])
       assert.match(stdout, command === 'ls' ? new RegExp(name) : /1 due/, stderr)
@@ -70,7 +74,7 @@ describe('a replica of Redis', { skip: skipUnless('redis-server') }, () => {
     const ini = join(workspace(), 'app.ini')
     writeIni(ini, { spooler: redis.address('counted') })
     const counted = async () => /1 replica is connected/.test((await inProcess(['doctor', ini])).stdout)
-    await until('it is', counted)
+    await until('doctor reports the replica', counted)
   })
 
   it('refuses many tasks at once without a warning of Node', async () => {
@@ -87,16 +91,19 @@ describe('a replica of Redis', { skip: skipUnless('redis-server') }, () => {
     assert.deepEqual(warnings, [])
   })
 
-  it('has its daemon wait until it takes writes, also while those of its master run all tasks', async () => {
+  it('makes its daemon wait until it takes writes, even while the daemon of its master runs all tasks', async () => {
     const { redis, replica } = await both()
     const own = await daemonOn(redis.address('live'), { handler: HANDLER })
     const daemon = await daemonOn(replica.address('live'), { handler: HANDLER })
     for (let round = 1; round <= 2; round++) {
       for (let n = 0; n < 8; n++) await spool({ n: `${n}` }, { spooler: redis.address('live') })
-      await until('they have run', () => own.journal().length === round * 8)
+      await until('the tasks have run', () => own.journal().length === round * 8)
       await daemon.waitFor(/waiting for Redis/)
       const before = await scriptsOf(replica)
-      await until('it has looked at the empty spool', async () => (await scriptsOf(replica)) > before + 1)
+      await until(
+        'the daemon has looked at the empty spool',
+        async () => (await scriptsOf(replica)) > before + 1,
+      )
     }
     await replica.client.replicaof('NO', 'ONE')
     await daemon.waitFor(/answers again/)
@@ -105,16 +112,21 @@ describe('a replica of Redis', { skip: skipUnless('redis-server') }, () => {
     assert.deepEqual(daemon.journal(), [])
   })
 
-  it('is counted by a daemon that began on it', async () => {
+  it('has its tasks counted by a daemon that started on it', async () => {
     const { redis, replica } = await both()
     for (let n = 0; n < 3; n++) await spool({ n: `${n}` }, { spooler: redis.address('seen') })
-    await until('they are there', async () => (await replica.client.keys('bull:seen:*-*-*')).length === 3)
+    await until(
+      'the tasks are on the replica',
+      async () => (await replica.client.keys('bull:seen:*-*-*')).length === 3,
+    )
     const control = join(workspace(), 'control')
     await daemonOn(replica.address('seen'), { handler: HANDLER, ini: { 'spooler-control': control } })
-    await until('its daemon knows', async () => /CRITICAL: 3 due/.test(await statusAt(control, '2')))
+    await until('the daemon reports the tasks', async () =>
+      /CRITICAL: 3 due/.test(await statusAt(control, '2')),
+    )
   })
 
-  it('that was a master before it was away is told as one, not as away', async () => {
+  it('is reported as READONLY, not as away, if it was a master before it went away', async () => {
     const { redis } = await both()
     const demoted = startRedis()
     await demoted.ready()

@@ -10,11 +10,11 @@ import { patience, until } from '../helpers/until.js'
 import { workspace } from '../helpers/workspace.js'
 import { daemonOn } from './redis-daemon.js'
 
-/** What a daemon may say of it all. */
+/** The most lines that a daemon may log about lost runs. */
 const LINES = 20
-/** A daemon is back after at most so long. */
+/** A daemon is back within this time. */
 const BACK_MS = 2000
-/** Redis reads this many keys, with a pause in µs after each: longer than an outage that nobody is told of. */
+/** Redis loads this many keys, with a pause in µs after each, which takes longer than an outage that is not logged. */
 const [KEYS, PAUSE_US] = [500, 20_000]
 
 /** `few` runs two at a time; `tick` by itself; a task called with 'wait' lasts until the file is there. */
@@ -31,7 +31,7 @@ tasks.task('any', { maxRetries: 3 }, run)
 tasks.task('few', { maxConcurrency: 2, maxRetries: 3 }, run)
 tasks.task('tick', { periodicity: 1 }, async () => say('tick'))`
 
-describe('a Redis that was killed', { skip: skipUnless('redis-server') }, () => {
+describe('a daemon whose Redis was killed', { skip: skipUnless('redis-server') }, () => {
   const isThere = skipUnless('redis-server') === false
   let [kept, forgetful]: [TestRedis | undefined, TestRedis | undefined] = [undefined, undefined]
   if (isThere) [kept, forgetful] = [startRedis({ durability: 'always' }), startRedis()]
@@ -54,10 +54,10 @@ describe('a Redis that was killed', { skip: skipUnless('redis-server') }, () => 
   }
   type Scene = Awaited<ReturnType<typeof start>>
 
-  /** Two of each kind run, and more wait, now and later. */
+  /** Stores tasks until two of each kind run, and then more: due ones and one for later. */
   async function fill({ add, lines }: Scene, address: string): Promise<void> {
     for (const n of ['1', '2']) for (const task of ['any', 'few']) await add(task, `${task}${n}`, 'wait')
-    await until('they run', () => lines().filter(line => line !== 'tick').length === 4)
+    await until('two tasks of each kind run', () => lines().filter(line => line !== 'tick').length === 4)
     for (let n = 3; n < 20; n++) for (const task of ['any', 'few']) await add(task, `${task}${n}`)
     const at = Date.now() / 1000 + 3600
     await spool({ task: 'any', args: '["later"]' }, { spooler: address, at })
@@ -70,14 +70,14 @@ describe('a Redis that was killed', { skip: skipUnless('redis-server') }, () => 
     assert.equal(await daemon.code(), 0)
   }
 
-  it('and is loading its data set: the daemon says so once, is back soon, and has lost nothing', async () => {
+  it('says once that it waits while Redis loads its data set, is back soon, and loses no task', async () => {
     assert.ok(kept !== undefined)
     const scene = await start(kept, 'loads')
     const { daemon, lines, open } = scene
     for (let key = 0; key < KEYS; key++) await kept.client.set(`filler${key}`, 'x')
     await fill(scene, kept.address('loads'))
-    await kept.client.bgrewriteaof() // only a snapshot is read slowly
-    await until('it is written', async () =>
+    await kept.client.bgrewriteaof() // Redis loads only a snapshot slowly
+    await until('the snapshot is written', async () =>
       (await kept?.client.info('persistence'))?.includes('aof_rewrite_in_progress:0'),
     )
     const from = daemon.output.length
@@ -94,13 +94,13 @@ describe('a Redis that was killed', { skip: skipUnless('redis-server') }, () => 
     assert.ok(performance.now() - since < BACK_MS * patience(), `${performance.now() - since} ms`)
     const said = daemon.output.slice(from).split('\n')
     assert.ok(said.filter(line => line.includes('waiting for Redis')).length === 1, said.join('\n'))
-    await until('all have run', () => lines().filter(line => line !== 'tick').length >= 38)
+    await until('all due tasks have run', () => lines().filter(line => line !== 'tick').length >= 38)
     const ran = lines().filter(line => line !== 'tick')
     assert.equal(new Set(ran).size, ran.length, 'once')
     await endsWell(scene, from)
   })
 
-  it('and has lost all: the daemon says which ends of runs are lost, and goes on with what comes then', async () => {
+  it('says which runs could not be settled when Redis has lost all data, and goes on with new tasks', async () => {
     assert.ok(forgetful !== undefined)
     const scene = await start(forgetful, 'empty')
     const { daemon, lines, open, add } = scene
@@ -111,15 +111,15 @@ describe('a Redis that was killed', { skip: skipUnless('redis-server') }, () => 
     await forgetful.restart()
     await daemon.waitFor('Redis answers again', 20_000)
     const ticks = lines().filter(line => line === 'tick').length
-    await setTimeout(500) // an end of a run before the feed has looked twice would be too easy
+    await setTimeout(500) // a run that ends before the feed has looked twice would be an easier case
     open()
     await until('the runs have ended', () => daemon.output.match(/could not be settled/g)?.length === 4)
     const lost = daemon.output.slice(from)
     assert.ok(lost.trim().split('\n').length <= LINES, lost)
     for (let n = 20; n < 25; n++) for (const task of ['any', 'few']) await add(task, `${task}${n}`)
     const after = ['any', 'few'].flatMap(task => [20, 21, 22, 23, 24].map(n => `${task}${n}`))
-    await until('what came then runs', () => after.every(line => lines().includes(line)))
-    await until('so do periodic tasks', () => lines().filter(line => line === 'tick').length >= ticks + 2)
+    await until('the tasks stored afterwards have run', () => after.every(line => lines().includes(line)))
+    await until('periodic tasks run again', () => lines().filter(line => line === 'tick').length >= ticks + 2)
     const ran = lines().filter(line => line !== 'tick')
     assert.equal(new Set(ran).size, ran.length, 'once')
     const counts = await forgetful.client.hgetall('bull:empty:spoold:limited')

@@ -12,7 +12,7 @@ import { patience, until, waitsOf } from '../helpers/until.js'
 import { workspace } from '../helpers/workspace.js'
 import { daemonOn } from './redis-daemon.js'
 
-/** `few` runs `count` at a time. One with 'go' lasts until that file is there, one with 'die' kills its process once. */
+/** `few` runs `count` at a time. A task with 'go' lasts until that file is there, one with 'die' kills its process once. */
 const TASKS = (count: number | undefined, journal: string, go: string) => `
 import { existsSync, appendFileSync as append } from 'node:fs'
 import { currentTask, Tasks } from 'spoold'
@@ -66,7 +66,7 @@ describe('maxConcurrency on Redis', { skip: skipUnless('redis-server') }, () => 
       another: () => daemonOn(spooler, setup),
       schedule: (task: string, ...args: unknown[]) =>
         spool({ task, args: JSON.stringify(args) }, { spooler }),
-      /** How many wait in the queue of a limited task. */
+      /** Returns how many tasks wait in the queue of a limited task. */
       waiting: async (task: string) => {
         const key = `bull:${name}@${task}`
         return (await redis.client.llen(`${key}:wait`)) + (await redis.client.zcard(`${key}:prioritized`))
@@ -79,7 +79,7 @@ describe('maxConcurrency on Redis', { skip: skipUnless('redis-server') }, () => 
         }
         for (const { child } of started) child.kill('SIGHUP')
       },
-      /** Notes the end of what ran in processes that are gone: it runs again after all others. */
+      /** Notes the end of each run whose process is gone: its task runs again after all others. */
       noteKilled(): void {
         const running = new Map<number, number>()
         for (const { word, n, pid } of this.lines())
@@ -99,7 +99,7 @@ describe('maxConcurrency on Redis', { skip: skipUnless('redis-server') }, () => 
     }
   }
 
-  /** A run that its process did not survive has ended when the next run of the same task begins. */
+  /** Returns how many ran at once at most. A run that died with its process ends when the next run of its task begins. */
   function mostAtOnce(lines: readonly Line[]): number {
     const running = new Set<number>()
     let most = 0
@@ -111,44 +111,47 @@ describe('maxConcurrency on Redis', { skip: skipUnless('redis-server') }, () => 
     return most
   }
 
-  it('lets as many run at a time over all daemons, in order, and nobody else waits for them', async () => {
+  it('limits how many runs of a task go on over all daemons, keeps their order, and delays no other task', async () => {
     const { schedule, lines, go, waiting } = await withDaemons(2, 2)
     for (let n = 0; n < 2; n++) await schedule('few', n, 'go')
-    await until('two run', () => lines().length === 2)
+    await until('two tasks run', () => lines().length === 2)
     for (let n = 2; n < 12; n++) {
       await schedule('few', n, 20)
-      // one that a worker meets as it is stored is moved behind what others have moved meanwhile
-      await until('it is in the queue of its name', async () => (await waiting('few')) === n - 1)
+      // a task that a worker meets as it is stored is moved behind those that other workers have moved meanwhile
+      await until('the task is in the queue of its name', async () => (await waiting('few')) === n - 1)
     }
     for (let n = 0; n < 5; n++) await schedule('free', n)
-    await until('the others ran', () => lines().filter(({ word }) => word === 'free').length === 5)
+    await until(
+      'the tasks without a limit ran',
+      () => lines().filter(({ word }) => word === 'free').length === 5,
+    )
     assert.equal(mostAtOnce(lines()), 2)
     go()
-    await until('all have run', () => lines().filter(({ word }) => word === 'end').length === 12)
+    await until('all tasks have run', () => lines().filter(({ word }) => word === 'end').length === 12)
     assert.equal(mostAtOnce(lines()), 2)
-    // by the tokens that Redis draws: a process may journal late what it has begun
+    // ordered by the tokens that Redis draws, because a process may journal a begun run late
     const begun = lines().filter(({ word }) => word === 'begin')
     const order = begun.toSorted((a, b) => a.token - b.token).map(({ n }) => n)
     for (const [i, n] of order.slice(2).entries()) assert.ok(Math.abs(n - (i + 2)) <= 1, `order: ${order}`)
   })
 
-  it('has no age of due tasks while all that is due waits for a slot', async () => {
+  it('makes tasks without a slot count as waiting, so that none is due and no age of due tasks is shown', async () => {
     const control = join(workspace(), 'control')
     const { schedule, lines, go } = await withDaemons(1, 1, { 'spooler-control': control })
     for (let n = 0; n < 3; n++) await schedule('few', n, 'go')
-    await until('one runs', () => lines().length === 1)
+    await until('one task runs', () => lines().length === 1)
     const status = async () => (await inProcess(['status', '--control', control])).stdout
-    await until('the others wait', async () => (await status()).includes('2 waiting'))
+    await until('the other tasks wait', async () => (await status()).includes('2 waiting'))
     assert.match(await status(), /tasks +0 due, 1 running/)
     go()
-    await until('all have run', () => lines().filter(({ word }) => word === 'end').length === 3)
+    await until('all tasks have run', () => lines().filter(({ word }) => word === 'end').length === 3)
   })
 
-  it('uses a slot again at once, also one that another daemon gave back', async () => {
+  it('uses a free slot again at once, even if another daemon gave it back', async () => {
     const { schedule, lines, daemons } = await withDaemons(2, 1)
     const waits = waitsOf(() => daemons.flatMap(daemon => [daemon.pid, ...daemon.children()]))
     for (let n = 0; n < 30; n++) await schedule('few', n, 20)
-    await until('all have run', () => lines().filter(({ word }) => word === 'end').length === 30)
+    await until('all tasks have run', () => lines().filter(({ word }) => word === 'end').length === 30)
     assert.equal(mostAtOnce(lines()), 1)
     const gaps = lines()
       .flatMap(({ word, at }, i, all) => {
@@ -159,33 +162,33 @@ describe('maxConcurrency on Redis', { skip: skipUnless('redis-server') }, () => 
     assert.ok((gaps[Math.floor(gaps.length / 2)] ?? 0) < 100 * patience(), `${gaps}`)
   })
 
-  it('changes with a reload: more run at once, then all of them', async () => {
+  it('changes with a reload to a higher limit, and then to none', async () => {
     const { schedule, lines, load, go } = await withDaemons(1, 1, { 'spooler-processes': 6 })
     for (let n = 0; n < 6; n++) await schedule('few', n, 'go')
-    await until('one runs', () => mostAtOnce(lines()) === 1)
+    await until('one task runs', () => mostAtOnce(lines()) === 1)
     load(2)
-    await until('two run at once', () => mostAtOnce(lines()) === 2)
+    await until('two tasks run at once', () => mostAtOnce(lines()) === 2)
     load(undefined)
-    await until('three run at once', () => mostAtOnce(lines()) > 2)
+    await until('three tasks run at once', () => mostAtOnce(lines()) > 2)
     go()
-    await until('all have run', () => lines().filter(({ word }) => word === 'end').length >= 6)
+    await until('all tasks have run', () => lines().filter(({ word }) => word === 'end').length >= 6)
   })
 
-  it('is kept, and no slot leaks, while workers and daemons are killed; tokens only grow', async () => {
+  it('holds and leaks no slot while workers and daemons are killed, and fencing tokens only grow', async () => {
     const scene = await withDaemons(2, 2)
     const { schedule, lines, daemons, another, name } = scene
     const total = 60
     for (let n = 0; n < total; n++) await schedule('few', n, n % 10 === 3 ? 'die' : 30)
-    await until('some have run', () => lines().filter(({ word }) => word === 'end').length > 15)
+    await until('some tasks have run', () => lines().filter(({ word }) => word === 'end').length > 15)
     const [first] = daemons
     assert.ok(first !== undefined)
     const its = [first.pid, ...first.children()]
     process.kill(-first.pid, 'SIGKILL')
-    await until('it is gone', () => !its.some(isAlive))
+    await until('the killed daemon is gone', () => !its.some(isAlive))
     scene.noteKilled()
     await another()
     await until(
-      'all have run',
+      'all tasks have run',
       () => new Set(lines().flatMap(({ word, n }) => (word === 'end' ? [n] : []))).size === total,
       180_000, // the lock of a killed holder lasts up to 25 s
     )

@@ -24,7 +24,7 @@ const isRedisMissing = skipUnless('redis-server')
 let redis: TestRedis
 if (isRedisMissing === false) redis = startRedis()
 
-/** What is the same over both engines. */
+/** The engines over which each test runs. */
 const ENGINES = [
   { name: 'directory', spooler: (_name: string) => spoolDirectory(), skip: false as const },
   { name: 'redis', spooler: (name: string) => redis.address(name), skip: isRedisMissing },
@@ -36,7 +36,7 @@ async function run(...args: string[]): Promise<string> {
   return stdout
 }
 
-/** A Redis that answers, and then goes, before a command has had what it asked for. */
+/** Runs `act` on a Redis that pauses writes, and ends its connection once a request of it waits for the answer. */
 async function withGoingRedis(act: () => Promise<unknown>): Promise<void> {
   await redis.client.call('CLIENT', 'PAUSE', '20000', 'WRITE')
   const acting = act()
@@ -58,7 +58,7 @@ for (const { name, spooler: newSpooler, skip } of ENGINES)
   describe(`the tools over ${name}`, { skip }, () => {
     before(() => (name === 'redis' ? redis.ready() : undefined))
 
-    it('ls lists in the order in which tasks start, by filters, and a few', async () => {
+    it('ls lists tasks in the order in which they start, and takes filters, --limit, --sort and --by', async () => {
       const spooler = newSpooler('ls')
       for (const [n, options] of [
         ['last', {}],
@@ -88,7 +88,7 @@ for (const { name, spooler: newSpooler, skip } of ENGINES)
       assert.deepEqual([nine?.priority, Number(nine?.bytes) > 1000], [9, true])
     })
 
-    it('show tells keys, body and time, by name and by id', async () => {
+    it('show prints state, keys and body of a task by its name, and over Redis by its id', async () => {
       const spooler = newSpooler('show')
       const { path } = await enqueue({ to: 'joe' }, { spooler, body: 'hello', id: 'mine', at: IN_AN_HOUR() })
       for (const file of name === 'redis' ? [path, `${spooler}/mine`] : [path]) {
@@ -101,7 +101,7 @@ for (const { name, spooler: newSpooler, skip } of ENGINES)
       assert.deepEqual([code !== 0, /does not exist/.test(stderr)], [true, true])
     })
 
-    it('hold, release, kick, cancel, requeue and rm change what they are for, and nothing else', async () => {
+    it('hold, release, kick, cancel, requeue and rm change the selected tasks, and nothing else', async () => {
       const spooler = newSpooler('changes')
       const at = IN_AN_HOUR()
       const { path } = await enqueue({ n: 'one' }, { spooler, at })
@@ -128,20 +128,20 @@ for (const { name, spooler: newSpooler, skip } of ENGINES)
       assert.deepEqual(await statesOf(spooler), [])
     })
 
-    it('what the daemon hides is in no listing', async () => {
+    it('ls and show print no value that spooler-hide of the daemon hides', async () => {
       const spooler = newSpooler('hidden')
       const ini = { 'spooler-hide': 'secret' }
       const setup = { handler: HANDLER, ini }
       const daemon =
         name === 'redis' ? await daemonOn(spooler, setup) : await startDaemon({ spool: spooler, ...setup })
       const { path } = await enqueue({ secret: 'hush' }, { spooler, at: IN_AN_HOUR() })
-      await until('it is hidden', async () => /"\[hidden\]"/.test(await run('show', path)))
+      await until('the value is hidden', async () => /"\[hidden\]"/.test(await run('show', path)))
       assert.doesNotMatch(await run('ls', spooler, '--vars'), /hush/)
       daemon.child.kill('SIGTERM')
       await daemon.code()
     })
 
-    it('wait tells what is done, what is dead, and what has not ended', async () => {
+    it('wait tells which task is done, which is dead, and which still waits at its --timeout', async () => {
       const spooler = newSpooler('wait')
       const done = await enqueue({ n: 'done' }, { spooler })
       const dead = await enqueue({ n: 'dead', do: 'bury' }, { spooler })
@@ -162,14 +162,14 @@ for (const { name, spooler: newSpooler, skip } of ENGINES)
       await daemon.code()
     })
 
-    it('show has the error that a task was buried with, and when that was', async () => {
+    it('show prints the error with which a task was buried, and the time', async () => {
       const spooler = newSpooler('buried')
       await enqueue({ n: 'fails', do: 'fail' }, { spooler })
       const setup = { handler: HANDLER, ini: { 'spooler-frequency': 1, 'spooler-max-attempts': 2 } }
       const daemon =
         name === 'redis' ? await daemonOn(spooler, setup) : await startDaemon({ spool: spooler, ...setup })
       await enqueue({ n: 'asked', do: 'bury' }, { spooler })
-      const dead = await until('all are dead', async () => {
+      const dead = await until('both tasks are dead', async () => {
         const all = await listed(spooler, '--state', 'dead')
         return all.length === 2 ? all : undefined
       })
@@ -185,22 +185,22 @@ for (const { name, spooler: newSpooler, skip } of ENGINES)
       await daemon.code()
     })
 
-    it('pause keeps tasks from starting, in all daemons, until resume or its time', async () => {
+    it('pause is named by ls, and tasks run after resume or after the time of --until', async () => {
       const spooler = newSpooler('paused')
       const daemon =
         name === 'redis'
           ? await daemonOn(spooler, { handler: HANDLER })
           : await startDaemon({ spool: spooler, handler: HANDLER, ini: { 'spooler-ordered': true } })
       await run('pause', spooler)
-      await until('it is paused', () => daemon.output.includes('paused'))
+      await until('the daemon is paused', () => daemon.output.includes('paused'))
       await enqueue({ n: 'one' }, { spooler })
       const { stderr } = await inProcess(['ls', spooler])
       assert.match(stderr, /paused: all tasks/)
       await run('resume', spooler)
-      await until('it has run', () => daemon.journal().length === 1)
+      await until('the first task has run', () => daemon.journal().length === 1)
       await run('pause', spooler, '--until', '+2s')
       await enqueue({ n: 'two' }, { spooler })
-      await until('it has run', () => daemon.journal().length === 2)
+      await until('the second task has run', () => daemon.journal().length === 2)
       daemon.child.kill('SIGTERM')
       await daemon.code()
     })
@@ -209,7 +209,7 @@ for (const { name, spooler: newSpooler, skip } of ENGINES)
 describe('enqueue over Redis', { skip: isRedisMissing }, () => {
   before(() => redis.ready())
 
-  it('has the identities of what it has stored forgotten before it ends, because they would be kept for a week', async () => {
+  it('removes the deduplication keys of its tasks before it ends, which Redis would keep for a week', async () => {
     const spooler = redis.address('forgotten')
     const file = join(workspace(), 'tasks.json')
     writeFileSync(file, '{"n":"1"}\n{"n":"2"}\n{"n":"3"}\n')
@@ -220,14 +220,14 @@ describe('enqueue over Redis', { skip: isRedisMissing }, () => {
   })
 })
 
-describe('the tools of a Redis that', { skip: isRedisMissing }, () => {
+describe('the tools over a Redis that refuses or goes away', { skip: isRedisMissing }, () => {
   before(() => redis.ready())
   const COMMANDS = [['ls'], ['hold', '--all'], ['shape'], ['purge', '--all']]
   const OF_A_TASK = [['show'], ['show', '--json'], ['wait', '--timeout', '9s'], ['rm'], ['cancel']]
 
   for (const command of OF_A_TASK) {
     const name = command.join(' ')
-    it(`refuses say so of a task, and that it is nowhere, without the password: ${name}`, async () => {
+    it(`print that Redis refuses, or that there is no such task, without the password: ${name}`, async () => {
       await redis.client.call('ACL', 'SETUSER', 'none', 'on', '>secret', '~*', '+@all', '-eval', '-evalsha')
       await redis.client.call('ACL', 'SETUSER', 'all', 'on', '>secret', '~*', '&*', '+@all')
       const of = (user: string) => redis.address('refused').replace('//', `//${user}:secret@`)
@@ -243,7 +243,7 @@ describe('the tools of a Redis that', { skip: isRedisMissing }, () => {
 
   for (const command of COMMANDS) {
     const name = command.join(' ')
-    it(`refuses say what it said: ${name}`, async () => {
+    it(`exit with 75 and print the error of Redis when it refuses: ${name}`, async () => {
       await redis.client.call('ACL', 'SETUSER', 'none', 'on', '>secret', '~*', '+@all', '-eval', '-evalsha')
       const address = redis.address('refused').replace('//', '//none:secret@')
       const { code, stderr } = await inProcess([...command, address])
@@ -251,7 +251,7 @@ describe('the tools of a Redis that', { skip: isRedisMissing }, () => {
       assert.match(stderr, /^spoold: \[REDIS_REFUSED\] .*NOPERM.*\n$/)
     })
 
-    it(`goes before it answers say so: ${name}`, async () => {
+    it(`exit with 75 and REDIS_UNREACHABLE when Redis goes away before it answers: ${name}`, async () => {
       const address = redis.address(`gone-${command[0]}`)
       await withGoingRedis(async () => {
         const { code, stderr } = await spoold([...command, address])

@@ -11,7 +11,7 @@ import { TestProcess } from '../helpers/process.js'
 import { skipUnless } from '../helpers/requires.js'
 import { BIN, spoolDirectory } from '../helpers/workspace.js'
 
-/** Writes where it may and where it may not, and runs a program. */
+/** A handler that writes where it may and where it may not, and runs a program. */
 const HANDLER = (home: string) => `
 import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -25,7 +25,7 @@ export default (env, task) => {
   return task.SPOOL_OK
 }`
 
-/** A spool of the user with one task, and what `spoold unit --hardened` prints for it. */
+/** Makes a spool of the user with one task. Returns it, and what `spoold unit --hardened` prints for it. */
 async function application() {
   const spool = spoolDirectory()
   const home = dirname(spool)
@@ -44,7 +44,7 @@ async function application() {
   return { spool, home, directive, command: [process.execPath, BIN, join(home, 'app.ini'), '--drain'] }
 }
 
-/** All mounts read-only but for some directories; then no capability, and none to be had. */
+/** Makes all mounts but some directories read-only, then runs a command that has no capability and can gain none. */
 const RESTRICT = `
 set -e
 mount --make-rprivate /
@@ -59,7 +59,7 @@ exec setpriv --reuid ${USER} --regid ${USER} --clear-groups --no-new-privs --bou
 describe('under the restrictions of the hardened unit', {
   skip: skipUnless('root', 'mount', 'systemd'),
 }, () => {
-  it('tasks run; only what the unit leaves writable is, and nothing has a capability', async () => {
+  it('tasks run, can write only where the unit allows it, and have no capability', async () => {
     const { spool, directive, command } = await application()
     assert.equal(directive('ProtectSystem'), 'strict')
     assert.equal(directive('NoNewPrivileges'), 'yes')
@@ -77,7 +77,7 @@ describe('under the restrictions of the hardened unit', {
     assert.deepEqual(leftIn(spool), ['.note'])
   })
 
-  it('no system call is made that the unit forbids, and no address family, namespace or writable code', {
+  it('the daemon makes no system call and uses no address family or namespace that the unit forbids', {
     skip: skipUnless('strace'),
   }, async () => {
     const { home, directive, command } = await application()
@@ -100,7 +100,7 @@ describe('under the restrictions of the hardened unit', {
     )
     assert.ok(names.size > 40 && names.has('execve'), String(names.size))
     const allowed = systemCalls(directive('SystemCallFilter').split(' '))
-    // before it is the user: what systemd does itself, and what strace sees of its own child
+    // calls before the daemon is the user: systemd makes them itself, and strace sees them of its own child
     const asRoot = ['setuid', 'setgid', 'setgroups']
     assert.deepEqual(
       [...names].filter(name => !allowed.has(name) && !asRoot.includes(name)),

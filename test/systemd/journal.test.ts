@@ -5,7 +5,7 @@ import { drop, packet } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'
 import { BIN, spoolDirectory } from '../helpers/workspace.js'
 
-/** Runs the rest with standard error as the journal's stream. */
+/** Runs a command whose standard error is the stream of the journal. */
 const JOURNALLED = ['sh', '-c', 'JOURNAL_STREAM=$(stat -L -c %d:%i /proc/self/fd/2) exec "$@"', 'sh'] as const
 
 const NOISY = `export default (env, task) => {
@@ -31,7 +31,7 @@ async function noisyDaemon(setup: Partial<DaemonSetup>) {
 }
 
 describe('a log that goes to the journal', () => {
-  it('has the severity at the start of each line, and no handler chooses one', async () => {
+  it('has the severity at the start of each line, which no handler can choose', async () => {
     const lines = await noisyDaemon({ under: JOURNALLED })
     assert.deepEqual(
       lines.filter(line => !/^<[346]>/.test(line)),
@@ -51,7 +51,7 @@ describe('a log that goes to the journal', () => {
       )
   })
 
-  it('has it before the objects of a structured log, too', async () => {
+  it('has the severity before each object of a JSON log', async () => {
     const lines = await noisyDaemon({ under: JOURNALLED, ini: { 'log-format': 'json' } })
     const severities = { error: '3', warn: '4', info: '6' }
     for (const line of lines) {
@@ -62,7 +62,7 @@ describe('a log that goes to the journal', () => {
     assert.ok(lines.some(line => line.startsWith('<3>')))
   })
 
-  it('is told why the daemon does not start, as an error', async () => {
+  it('has the reason why the daemon does not start, with the severity of an error', async () => {
     const [command, ...args] = [
       ...JOURNALLED,
       process.execPath,
@@ -81,7 +81,7 @@ describe('a log that goes to the journal', () => {
 })
 
 describe('a log that goes elsewhere', () => {
-  it('has no severities, also where the variable of the journal was inherited', async () => {
+  it('has no severities, even if JOURNAL_STREAM was inherited', async () => {
     const lines = await noisyDaemon({ env: { JOURNAL_STREAM: '8:12345' } })
     assert.deepEqual(
       lines.filter(line => /^<[346]>/.test(line)),

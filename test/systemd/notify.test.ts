@@ -17,7 +17,7 @@ import { BIN, spoolDirectory, workspace } from '../helpers/workspace.js'
 const skip = skipUnless('python3', 'systemd')
 const SECOND = 1_000_000
 
-/** Tasks and the loading of the handler wait for a file each. */
+/** A handler whose loading waits for the file `loaded`, and whose tasks wait for the file that `until` names. */
 const PATIENT = (home: string) => `
 import { existsSync } from 'node:fs'
 import { setTimeout } from 'node:timers/promises'
@@ -29,7 +29,7 @@ export default async (env, task) => {
   return task.SPOOL_OK
 }`
 
-/** A daemon that speaks to a service manager. */
+/** Starts a daemon that speaks to a service manager. */
 async function start(
   setup: Partial<DaemonSetup> & { readonly watchdogUsec?: number; readonly socket?: string } = {},
 ) {
@@ -43,7 +43,7 @@ async function start(
 }
 
 describe('a service manager hears', { skip }, () => {
-  it('READY when tasks can run, and not before; then STATUS; no handler can speak for the service', async () => {
+  it('READY when tasks can run and not before, then STATUS; handlers do not get NOTIFY_SOCKET', async () => {
     const { manager, spool, daemon, open } = await start({ env: { SLOW_LOAD: '1' }, isUnready: true })
     await daemon.waitFor(/spawned the uWSGI spooler/)
     drop(spool, 'a', packet({}))
@@ -55,12 +55,12 @@ describe('a service manager hears', { skip }, () => {
     assert.match(ready.fields.STATUS ?? '', /^[01] tasks done/) // the task may have run by now
     assert.equal(ready.fields.MAINPID, undefined)
     assert.equal(ready.pid, daemon.pid)
-    await until('it has run', () => daemon.journal().includes('began [null,null]'))
+    await until('the task has run', () => daemon.journal().includes('began [null,null]'))
     const done = '1 task done, 0 running, 0 queued, 0 waiting'
     await until('the status says so', () => manager.messages.some(({ fields }) => fields.STATUS === done))
   })
 
-  it('nothing, when there is nothing new and no watchdog', async () => {
+  it('nothing between STATUS and STOPPING if nothing changes and there is no watchdog', async () => {
     const { manager, spool, daemon } = await start()
     await manager.heard('READY')
     drop(spool, 'a', packet({}))
@@ -75,7 +75,7 @@ describe('a service manager hears', { skip }, () => {
     )
   })
 
-  it('RELOADING with the time, and READY after it, also when the new configuration is refused', async () => {
+  it('RELOADING with the time, and READY after it, even if the new configuration is refused', async () => {
     const { manager, spool, daemon } = await start()
     await manager.heard('READY')
     const before = process.hrtime.bigint() / 1000n
@@ -83,11 +83,11 @@ describe('a service manager hears', { skip }, () => {
     const reloading = await manager.heard('RELOADING')
     const time = BigInt(reloading.fields.MONOTONIC_USEC ?? 0)
     assert.ok(time >= before && time <= process.hrtime.bigint() / 1000n, `${before} ${time}`)
-    await until('it is ready again', () => manager.with('READY').length === 2)
+    await until('the daemon is ready again', () => manager.with('READY').length === 2)
     const good = readFileSync(daemon.iniFile)
     writeIni(daemon.iniFile, { spooler: spool, 'spooler-frequency': 'often' })
     daemon.child.kill('SIGHUP')
-    const refused = await until('it goes on', () => manager.with('READY')[2])
+    const refused = await until('the daemon goes on', () => manager.with('READY')[2])
     assert.match(refused.fields.STATUS ?? '', /^reload refused: .*spooler-frequency/)
     const order = manager.messages.flatMap(({ fields }) => Object.keys(fields))
     assert.deepEqual(
@@ -96,23 +96,23 @@ describe('a service manager hears', { skip }, () => {
     )
     writeFileSync(daemon.iniFile, good)
     daemon.child.kill('SIGHUP')
-    const taken = await until('it is ready once more', () => manager.with('READY')[3])
+    const taken = await until('the daemon is ready once more', () => manager.with('READY')[3])
     assert.match(taken.fields.STATUS ?? '', /^0 tasks done/, 'the status says no longer that it was refused')
   })
 
-  it('STOPPING, and that it takes longer, as long as a task runs and within its mercy', async () => {
+  it('STOPPING, and EXTEND_TIMEOUT_USEC within worker-reload-mercy while a task still runs', async () => {
     const { manager, spool, daemon, open } = await start({
-      watchdogUsec: SECOND, // so that it speaks twice per second
+      watchdogUsec: SECOND, // so that the daemon speaks twice per second
       ini: { 'worker-reload-mercy': 8 },
     })
     drop(spool, 'a', packet({ until: 'gate' }))
-    await until('it runs', () => daemon.journal().length > 0)
+    await until('the task runs', () => daemon.journal().length > 0)
     daemon.child.kill('SIGTERM')
     const stopping = await manager.heard('STOPPING')
     const extensions = () =>
       manager.with('EXTEND_TIMEOUT_USEC').map(({ fields }) => Number(fields.EXTEND_TIMEOUT_USEC))
     assert.equal(Number(stopping.fields.EXTEND_TIMEOUT_USEC), extensions()[0])
-    await until('it asks again', () => extensions().length >= 4)
+    await until('the daemon has extended the timeout four times', () => extensions().length >= 4)
     for (const usec of extensions()) assert.ok(usec > 5 * SECOND && usec <= 13.1 * SECOND, String(usec))
     assert.ok((extensions()[3] ?? 0) < (extensions()[0] ?? 0), 'what is left of the mercy becomes less')
     assert.ok(daemon.isRunning)
@@ -121,7 +121,7 @@ describe('a service manager hears', { skip }, () => {
     assert.deepEqual(leftIn(spool), [])
   })
 
-  it('on an abstract socket, too', async () => {
+  it('READY and STOPPING on an abstract socket', async () => {
     const { manager, daemon } = await start({ socket: `@spoold-test-${process.pid}` })
     await manager.heard('READY')
     daemon.child.kill('SIGTERM')
@@ -129,7 +129,7 @@ describe('a service manager hears', { skip }, () => {
     assert.equal(await daemon.code(), 0)
   })
 
-  it('of a drain as of any other end', async () => {
+  it('READY and STOPPING under --drain', async () => {
     const { manager, daemon } = await start({ args: ['--drain'], isUnready: true })
     assert.equal(await daemon.code(), 0)
     await manager.heard('STOPPING')
@@ -142,21 +142,21 @@ describe('a service manager hears', { skip }, () => {
 })
 
 describe('a service manager that does not listen', { skip }, () => {
-  it('is worth one warning, and tasks run', async () => {
+  it('causes one warning, and tasks run', async () => {
     const bin = workspace()
     const env = { PATH: bin, NOTIFY_SOCKET: join(bin, 'nobody-listens'), WATCHDOG_USEC: String(SECOND / 2) }
     const spool = spoolDirectory()
     const daemon = await startDaemon({ spool, env })
     await daemon.waitFor(/unable to notify the service manager: .*ENOENT/)
     drop(spool, 'a', packet({}))
-    await until('it has run', () => daemon.journal().length > 0)
+    await until('the task has run', () => daemon.journal().length > 0)
     daemon.child.kill('SIGTERM')
     assert.equal(await daemon.code(), 0)
     assert.equal(daemon.output.split('unable to notify').length, 2)
   })
 })
 
-/** As a file server that does not answer: each thread that lists the directory waits in the call. */
+/** Makes each thread that lists the directory wait in the call, as for a file server that does not answer. */
 function hangInListing(pid: number, directory: string): TestProcess {
   const process = ['-f', '-q', '-p', String(pid), '-P', directory, '-o', '/dev/null']
   return new TestProcess('strace', [
@@ -166,9 +166,10 @@ function hangInListing(pid: number, directory: string): TestProcess {
 }
 
 describe('the watchdog of a service manager', { skip }, () => {
-  it('is fed by an idle daemon, at half of its time', async () => {
+  it('is fed by an idle daemon at half of WatchdogSec', async () => {
     const { manager, daemon } = await start({ watchdogUsec: SECOND })
-    const isFed = (count: number) => until('it is fed', () => manager.with('WATCHDOG').length >= count)
+    const isFed = (count: number) =>
+      until('the watchdog is fed', () => manager.with('WATCHDOG').length >= count)
     await isFed(2)
     const since = performance.now()
     for (let count = 3; count <= 6; count++) {
@@ -181,64 +182,67 @@ describe('the watchdog of a service manager', { skip }, () => {
     assert.ok(mean > 400, `${mean} ms`)
   })
 
-  it('is fed while all workers are busy, and others wait', async () => {
+  it('is fed while all workers are busy and tasks wait', async () => {
     const { manager, spool, daemon } = await start({ watchdogUsec: SECOND / 2 })
     for (const name of ['a', 'b', 'c']) drop(spool, name, packet({ until: 'never' }))
-    await until('one runs', () => daemon.journal().length > 0)
+    await until('one task runs', () => daemon.journal().length > 0)
     const fed = manager.with('WATCHDOG').length
-    await until('it is fed', () => manager.with('WATCHDOG').length >= fed + 6)
+    await until('the watchdog is fed', () => manager.with('WATCHDOG').length >= fed + 6)
   })
 
-  it('is fed while the spool is paused, and tasks are due', async () => {
+  it('is fed while the spool is paused and tasks are due', async () => {
     const { manager, spool, daemon } = await start({ watchdogUsec: SECOND / 2 })
     assert.equal((await spoold(['pause', spool])).code, 0)
     await daemon.waitFor(/paused/)
     drop(spool, 'a', packet({}))
-    await until('it is due', () =>
+    await until('the task is due', () =>
       manager.messages.some(({ fields }) => / 1 queued/.test(fields.STATUS ?? '')),
     )
     const fed = manager.with('WATCHDOG').length
-    await until('it is fed', () => manager.with('WATCHDOG').length >= fed + 6)
+    await until('the watchdog is fed', () => manager.with('WATCHDOG').length >= fed + 6)
     assert.deepEqual(leftIn(spool), ['a'])
   })
 
-  it('is not fed while the scan of a spool hangs, and again when it goes on', {
+  it('is not fed while the scan of a spool hangs, and is fed again when the scan goes on', {
     skip: skipUnless('strace'),
   }, async () => {
     const spool = spoolDirectory()
-    for (let i = 0; i < 1500; i++) writeFileSync(join(spool, `${i}.tmp`), '') // too many to list them at once
+    for (let i = 0; i < 1500; i++) writeFileSync(join(spool, `${i}.tmp`), '') // too many for one call
     const { manager, daemon } = await start({
       spool,
       watchdogUsec: SECOND,
       ini: { 'spooler-frequency': 0.2, 'spooler-watch': 'off' },
     })
-    await until('it is fed', () => manager.with('WATCHDOG').length >= 2)
+    await until('the watchdog is fed', () => manager.with('WATCHDOG').length >= 2)
     const hang = hangInListing(daemon.pid, spool)
-    drop(spool, 'a', packet({})) // the stamp of the directory changes: it is listed again
+    drop(spool, 'a', packet({})) // the stamp of the directory changes, so the directory is listed again
     let fed = 0
     try {
       await until('a thread hangs', () => isTraced(daemon.pid))
-      // a slow machine may have had it say so before
+      // on a slow machine the daemon may have said so before
       const saidLast = (words: string) => daemon.output.lastIndexOf(`the scan makes ${words}`)
-      await until('it is known', () => saidLast('no progress; the service') > saidLast('progress again'))
-      const said = await until('it says so', () =>
+      await until(
+        'the daemon logs that the scan makes no progress',
+        () => saidLast('no progress; the service') > saidLast('progress again'),
+      )
+      const said = await until('the status says that the scan is stalled', () =>
         manager.with('STATUS').find(({ fields }) => /stalled/.test(fields.STATUS ?? '')),
       )
       assert.match(said.fields.STATUS ?? '', new RegExp(`^the scan of ${spool} is stalled; `))
-      fed = manager.with('WATCHDOG').length // what was sent before it said so has arrived
-      daemon.child.kill('SIGHUP') // for further messages, which it could ride on
-      await until('it has reloaded', () => manager.with('READY').length === 2)
+      fed = manager.with('WATCHDOG').length // all that was sent before that status has arrived
+      daemon.child.kill('SIGHUP') // for further messages, with which the watchdog could be fed
+      await until('the daemon has reloaded', () => manager.with('READY').length === 2)
       assert.equal(manager.with('WATCHDOG').length, fed)
     } finally {
       hang.child.kill('SIGTERM')
     }
     await hang.exited
     await daemon.waitFor(/the scan makes progress again/)
-    await until('it is fed again', () => manager.with('WATCHDOG').length >= fed + 2)
+    await until('the watchdog is fed again', () => manager.with('WATCHDOG').length >= fed + 2)
     await until('the task has run', () => daemon.journal().length > 0)
   })
 
-  it('of another process is not fed', async () => {
+  it('is not fed if WATCHDOG_PID names another process', async () => {
     const own = await start({ watchdogUsec: SECOND })
     assert.equal((await own.manager.heard('READY')).fields.WATCHDOG, '1')
     const others = await start({ watchdogUsec: SECOND, env: { WATCHDOG_PID: '1' } })
@@ -246,7 +250,7 @@ describe('the watchdog of a service manager', { skip }, () => {
   })
 })
 
-/** Is one of its threads held by a tracer? */
+/** Returns true if a tracer holds one of the threads of the process. */
 function isTraced(pid: number): boolean {
   return readdirSync(`/proc/${pid}/task`).some(thread =>
     /^State:\tt/m.test(readFileSync(`/proc/${pid}/task/${thread}/status`, 'utf8')),
@@ -254,11 +258,11 @@ function isTraced(pid: number): boolean {
 }
 
 describe('a daemon that is not the process that systemd started', { skip }, () => {
-  /** Becomes spoold, so that WATCHDOG_PID is its own. */
+  /** A program that becomes spoold, so that WATCHDOG_PID is its own pid. */
   const BECOME =
     'import os, sys; os.environ["WATCHDOG_PID"] = str(os.getpid()); os.execv(sys.argv[1], sys.argv[1:])'
 
-  /** Whoever has told that the daemon runs does nothing more until there is a file: what the service manager hears was sent before. */
+  /** Halts a process that has said that the daemon runs until `go` is there: what the service manager hears was sent before. */
   const STANDS_STILL = (go: string) =>
     `--import=data:text/javascript,${encodeURIComponent(`
       import { existsSync } from 'node:fs'
@@ -288,13 +292,13 @@ describe('a daemon that is not the process that systemd started', { skip }, () =
     return { manager, starter, pidIn, goOn: () => writeFileSync(go, '') }
   }
 
-  it('after daemonize names itself, before the first process ends, and feeds the watchdog', async () => {
+  it('sends its MAINPID after daemonize, before the first process ends, and feeds the watchdog', async () => {
     const { manager, starter, pidIn, goOn } = await launch({ daemonize: 'log' })
     assert.equal(await starter.code(), 0, starter.output)
     endWithTest(pidIn())
     assert.equal((await manager.heard('READY')).fields.MAINPID, String(pidIn()))
     goOn()
-    await until('it is fed', () => manager.with('WATCHDOG').length >= 2)
+    await until('the watchdog is fed', () => manager.with('WATCHDOG').length >= 2)
     process.kill(pidIn(), 'SIGTERM')
     await untilGone(pidIn())
     await manager.heard('STOPPING')
@@ -303,18 +307,18 @@ describe('a daemon that is not the process that systemd started', { skip }, () =
 
   const asRoot = { 'master-as-root': true, uid: USER, gid: USER }
 
-  it('under a root parent speaks for it', { skip: skipUnless('root') }, async () => {
+  it('speaks for its root parent without a MAINPID', { skip: skipUnless('root') }, async () => {
     const { manager, starter, goOn } = await launch(asRoot, USER)
     goOn()
     const ready = await manager.heard('READY')
     assert.equal(ready.fields.MAINPID, undefined)
-    await until('it is fed', () => manager.with('WATCHDOG').length >= 2)
+    await until('the watchdog is fed', () => manager.with('WATCHDOG').length >= 2)
     starter.child.kill('SIGTERM')
     await manager.heard('STOPPING')
     assert.equal(await starter.code(), 0)
   })
 
-  it('under a root parent in the background names that', { skip: skipUnless('root') }, async () => {
+  it('names its root parent in the background as MAINPID', { skip: skipUnless('root') }, async () => {
     const { manager, starter, pidIn, goOn } = await launch({ ...asRoot, daemonize: 'log' }, USER)
     assert.equal(await starter.code(), 0, starter.output)
     endWithTest(pidIn())

@@ -8,7 +8,7 @@ import { spoolDirectory } from '../helpers/workspace.js'
 
 const IDLE = { idle: 0.3, 'die-on-idle': true, 'spooler-frequency': 1 }
 const LATER = { at: '9999999999' }
-/** Longer: the daemon looks once per second. */
+/** A longer idle time, because the daemon looks once per second. */
 const LATER_IDLE = { ...IDLE, idle: 1.5 }
 
 const start = (setup: Partial<DaemonSetup> = {}) => {
@@ -17,7 +17,7 @@ const start = (setup: Partial<DaemonSetup> = {}) => {
 }
 
 describe('die-on-idle', () => {
-  it('ends a daemon that has run everything, with 0', async () => {
+  it('ends a daemon that has run all tasks, with exit code 0', async () => {
     const spool = spoolDirectory()
     drop(spool, 'a', packet({}))
     const daemon = await start({ spool })
@@ -26,7 +26,7 @@ describe('die-on-idle', () => {
     assert.match(daemon.output, /\*\*\* nothing to do for 300 ms: stopping \(die-on-idle\) \*\*\*/)
   })
 
-  it('ends none that has a task, due or not, held or running, or a schedule', async () => {
+  it('ends no daemon that has a running, later or held task, or a schedule', async () => {
     const running = spoolDirectory()
     drop(running, 'a', packet({}))
     const slow =
@@ -53,18 +53,18 @@ describe('die-on-idle', () => {
     assert.deepEqual(leftIn(held), ['a'])
   })
 
-  it('counts from the last task, and follows a reload', async () => {
+  it('ends a daemon that has run a task after a reload to a shorter idle', async () => {
     const spool = spoolDirectory()
     const daemon = await start({ spool, ini: { idle: 600 } })
     drop(spool, 'a', packet({}))
-    await until('it has run', () => daemon.journal().length > 0)
+    await until('the task has run', () => daemon.journal().length > 0)
     writeIni(daemon.iniFile, { spooler: spool, 'spooler-import': daemon.handlerFile, ...IDLE })
     daemon.child.kill('SIGHUP')
     assert.equal(await daemon.code(), 0)
     assert.match(daemon.output, /nothing to do/)
   })
 
-  it('without idle is a warning, and ends nothing', async () => {
+  it('without idle causes a warning, and ends no daemon', async () => {
     const daemon = await start({ ini: { idle: 0 } })
     assert.match(daemon.output, /die-on-idle: expected idle = SECONDS with it, got none/)
     const other = await start({ ini: LATER_IDLE })

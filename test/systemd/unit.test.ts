@@ -18,7 +18,7 @@ import { untilGone } from '../helpers/proc.js'
 import { skipUnless } from '../helpers/requires.js'
 import { BIN, ROOT, workspace } from '../helpers/workspace.js'
 
-/** A configuration `app.ini` in a directory of its own. */
+/** Makes a configuration `app.ini` in a directory of its own. */
 function application(ini: DaemonSetup['ini'] = {}, name = 'app') {
   const home = join(workspace(), name)
   mkdirSync(join(home, 'spool'), { recursive: true })
@@ -31,12 +31,12 @@ function application(ini: DaemonSetup['ini'] = {}, name = 'app') {
   return { home, print }
 }
 
-/** The values of a directive, in order. */
+/** Returns the values of a directive, in order. */
 const valuesOf = (lines: readonly string[], name: string) =>
   lines.filter(line => line.startsWith(`${name}=`)).map(line => line.slice(name.length + 1))
 
 describe('spoold unit', () => {
-  it('prints how this Node runs this configuration, with its user and times', async () => {
+  it('prints a service that runs this configuration by this Node, with its user and timeouts', async () => {
     const { home, print } = application({
       uid: 'daemon',
       gid: 'daemon',
@@ -75,7 +75,7 @@ describe('spoold unit', () => {
     }
   })
 
-  it('finds the user in the owner of the spool, and says what is missing', {
+  it('takes the user from the owner of the spool, and says what is missing', {
     skip: skipUnless('root'),
   }, async () => {
     const { home, print } = application()
@@ -92,21 +92,21 @@ describe('spoold unit', () => {
     assert.match(stderr, new RegExp(`^spoold: ${roots.home}/elsewhere is not there yet: install -d`, 'm'))
   })
 
-  it('is for systemctl --user without a user', async () => {
+  it('prints a service for systemctl --user, which names no user', async () => {
     const { lines } = await application({ uid: 'daemon' }).print('--user')
     assert.deepEqual(valuesOf(lines, 'User'), [])
     assert.deepEqual(valuesOf(lines, 'WantedBy'), ['default.target'])
     assert.deepEqual(valuesOf(lines, 'EnvironmentFile'), ['-%h/.config/app.env'])
   })
 
-  it('of a drain is no service that stays', async () => {
+  it('prints a oneshot service, which systemd does not restart, for drain = true', async () => {
     const { lines } = await application({ drain: true }).print()
     assert.deepEqual(valuesOf(lines, 'Type'), ['oneshot'])
     for (const name of ['Restart', 'WatchdogSec', 'WantedBy', 'NotifyAccess'])
       assert.deepEqual(valuesOf(lines, name), [])
   })
 
-  it('reloads by systemd itself where that can', async () => {
+  it('has Type=notify-reload from systemd 253 on, and ExecReload before that', async () => {
     const { home } = application()
     const bin = join(home, 'bin')
     mkdirSync(bin)
@@ -122,7 +122,7 @@ describe('spoold unit', () => {
     assert.deepEqual(await typeUnder(253), ['notify-reload', undefined])
   })
 
-  it('refuses a wrong configuration, and names that a unit cannot have', async () => {
+  it('refuses a wrong configuration, a path that a unit cannot have, and --path with --socket', async () => {
     const wrong = await application({ umask: '9' }).print()
     assert.equal(wrong.code, 1)
     assert.match(wrong.stderr, /\[CONFIG_INVALID\].*\n.*umask: expected/)
@@ -137,7 +137,7 @@ describe('spoold unit', () => {
     assert.equal(two.code, 64)
   })
 
-  it('prints a path unit only for a daemon that ends when idle', async () => {
+  it('prints a path unit only for a daemon with die-on-idle', async () => {
     const refused = await application().print('--path')
     assert.equal(refused.code, 1)
     assert.match(refused.stderr, /expected die-on-idle = true and idle = 60 in \S*app\.ini/)
@@ -182,7 +182,7 @@ describe('the units', { skip: skipUnless('systemd') }, () => {
     pidfile: 'run/pid',
   }
 
-  /** The units of a directory whose name has all that units quote. */
+  /** Writes the units of a directory whose name has all characters that units quote. */
   async function written(ini: DaemonSetup['ini'], ...flags: string[]) {
     const { home, print } = application(ini, 'a b$c%z"e\\f;*g')
     mkdirSync(join(home, 'run'))
@@ -195,7 +195,7 @@ describe('the units', { skip: skipUnless('systemd') }, () => {
   }
 
   for (const flags of [[], ['--hardened']])
-    it(`${flags.join(' ')} pass systemd-analyze verify, whatever the paths are called`, async () => {
+    it(`pass systemd-analyze verify, whatever their paths are called: spoold unit ${flags.join(' ')}`, async () => {
       const { units } = await written(INI, ...flags)
       const { status, stdout, stderr } = spawnSync('systemd-analyze', ['verify', ...units], {
         encoding: 'utf8',
@@ -204,7 +204,7 @@ describe('the units', { skip: skipUnless('systemd') }, () => {
       assert.equal(status, 0)
     })
 
-  it('hardened have an exposure of at most 2.5, and none of the restrictions that Node does not survive', async () => {
+  it('of --hardened have an exposure of at most 2.5, and no MemoryDenyWriteExecute, which Node does not survive', async () => {
     const { home, print } = application({ uid: 'daemon', socket: 'app.sock' })
     const unit = join(home, 'app.service')
     const { text } = await print('--hardened')
@@ -221,7 +221,7 @@ describe('the units', { skip: skipUnless('systemd') }, () => {
     assert.notEqual(rate().status, 0, 'the plain unit is above the threshold')
   })
 
-  it('hardened leave readable and writable what the configuration uses', async () => {
+  it('of --hardened leave readable and writable what the configuration uses', async () => {
     const { home, print } = application({
       uid: 'daemon',
       logto: 'log/app.log',
@@ -232,7 +232,7 @@ describe('the units', { skip: skipUnless('systemd') }, () => {
     for (const name of ['log', 'run', 'ctl']) mkdirSync(join(home, name))
     const { lines } = await print('--hardened')
     assert.deepEqual(valuesOf(lines, 'ReadWritePaths'), [`${home}/spool ${home}/run ${home}/ctl ${home}/log`])
-    // what systemd's ProtectHome=yes and PrivateTmp=yes would hide
+    // ProtectHome=yes and PrivateTmp=yes of systemd would hide these
     const isHomeUsed = [home, ROOT, realpathSync(process.execPath)].some(path =>
       /^\/(home|root)\//.test(path),
     )
@@ -245,7 +245,7 @@ describe('the units', { skip: skipUnless('systemd') }, () => {
     assert.deepEqual(valuesOf(lines, 'PrivateTmp'), isTmpUsed ? [] : ['yes'])
   })
 
-  it('may bind a low port, and nothing else', async () => {
+  it('of --hardened may bind a low port, and have no other capability', async () => {
     const { lines } = await application({ uid: 'daemon', socket: '127.0.0.1:80' }).print('--hardened')
     for (const name of ['AmbientCapabilities', 'CapabilityBoundingSet'])
       assert.deepEqual(valuesOf(lines, name), ['CAP_NET_BIND_SERVICE'])
@@ -269,7 +269,7 @@ describe('a rule for logrotate', () => {
     const trial = spawnSync('logrotate', ['-d', rule], { encoding: 'utf8' })
     assert.equal(trial.status, 0, trial.stderr)
     assert.doesNotMatch(trial.stderr, /error/i)
-    // a process that stands for the daemon, and ends by the signal
+    // a process that stands for the daemon, and ends at the signal
     const waits = execFileSync('sh', ['-c', 'sleep 60 >/dev/null 2>&1 & echo $!'], {
       encoding: 'utf8',
     }).trim()
@@ -284,13 +284,13 @@ describe('a rule for logrotate', () => {
     await untilGone(Number(waits))
   })
 
-  it('is refused where there is no log file', async () => {
+  it('is refused if there is no log file', async () => {
     const { code, stderr } = await application().print('--logrotate')
     assert.equal(code, 1)
     assert.match(stderr, /expected logto or daemonize in \S*app\.ini: .*journal/)
   })
 
-  it('reloads the service where there is no pidfile', async () => {
+  it('reloads the service if there is no pidfile', async () => {
     const { text } = await application({ logto: 'log' }).print('--logrotate')
     assert.match(text, /^ +systemctl reload app\.service$/m)
   })
