@@ -11,19 +11,7 @@ import { systemCalls } from '../../../system/libc.js'
 import type { TaskLock } from '../locker.js'
 import type { TaskDirectories } from '../priority-directory.js'
 import { dueAtMsOf, EAGER_BODY_BYTES, type LockedFile, packetIn, readBody } from '../spool-file.js'
-import { ClaimedTask } from './claimed-task.js'
-
-/** A task file that this process has open, in order to claim it. */
-export interface OpenFile extends LockedFile {
-  /** The state byte; 0 until the packet is read. */
-  state: number
-  /** The directory of the file, to be released with the claim. */
-  readonly held: Directory
-  /** The real path of the spool, as text. */
-  readonly spool: string
-  /** True once no name leads to the file: nobody can see its lock. */
-  isNameless: boolean
-}
+import { ClaimedTask, type OpenFile } from './claimed-task.js'
 
 /** Why a ref was not claimed. Nothing is locked any more. */
 export interface Refusal {

@@ -3,11 +3,23 @@ import { baseName, displayName, priorityOf, type Ref } from '../../../base/task/
 import type { Terms } from '../../../base/task/terms.js'
 import type { Vars } from '../../../formats/protocol/vars.js'
 import type { FileStatus } from '../../../system/calls.js'
+import type { Directory } from '../../../system/files/anchored-path.js'
 import type { TaskRecord } from '../records.js'
 import type { HeldSlot } from '../slot-files.js'
-import { readBody, type SpoolPacket } from '../spool-file.js'
+import { type LockedFile, readBody, type SpoolPacket } from '../spool-file.js'
 import { pastOf } from '../state-byte.js'
-import type { OpenFile } from './claim.js'
+
+/** A task file that this process has open, in order to claim it. */
+export interface OpenFile extends LockedFile {
+  /** The state byte; 0 until the packet is read. */
+  state: number
+  /** The directory of the file, to be released with the claim. */
+  readonly held: Directory
+  /** The real path of the spool, as text. */
+  readonly spool: string
+  /** True once no name leads to the file: nobody can see its lock. */
+  isNameless: boolean
+}
 
 /** A task that this process holds: its file, open and locked, its packet, and what its record says. */
 export class ClaimedTask {

@@ -39,8 +39,8 @@ import {
   writeState,
 } from '../state-byte.js'
 import { reopenState } from '../state-directory.js'
-import { ENOENT, type OpenFile } from './claim.js'
-import type { ClaimedTask } from './claimed-task.js'
+import { ENOENT } from './claim.js'
+import type { ClaimedTask, OpenFile } from './claimed-task.js'
 
 /** What remains of a claim once its file is settled. */
 export type Settled = Pick<Report, 'kind' | 'atMs' | 'detail' | 'reason'>
