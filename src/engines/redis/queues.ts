@@ -1,4 +1,4 @@
-import { messageOf } from '../../base/errors.js'
+import { messageOf, toError } from '../../base/errors.js'
 import type { LastRun } from '../../base/task/last-run.js'
 import type { Report } from '../../base/task/report.js'
 import type { NamedSlots } from '../../base/task/terms.js'
@@ -116,15 +116,24 @@ export class SpoolQueue {
       return await pull()
     } catch (error) {
       if (!isUnreadable(error)) throw error
-      throw new Unreadable(await this.setAside(token, UNREADABLE), messageOf(error))
+      const isOfRedis = toError(error).name === 'ReplyError'
+      const id = await this.setAside(token, UNREADABLE, isOfRedis)
+      if (id === undefined && isOfRedis) throw error // a key of the queue has another type
+      throw new Unreadable(id, messageOf(error))
     }
   }
 
-  /** Makes a dead letter of a pulled job that is no task; BullMQ's own script would read the job. @returns its id */
-  async setAside(token: string, why: string): Promise<string | undefined> {
+  /**
+   * Makes a dead letter of a pulled job that is no task; BullMQ's own script would read the job.
+   *
+   * @param unlessPullable true: only if Redis cannot pull it
+   * @returns its id
+   */
+  async setAside(token: string, why: string, unlessPullable = false): Promise<string | undefined> {
     const keys = ['active', 'stalled', 'failed', 'events', ''].map(type => this.key(type))
     const nowMs = Math.floor(await this.connection.nowMs())
-    const [id] = (await this.connection.run('setAside', ...keys, token, nowMs, why)) as string[]
+    const args = [token, nowMs, why, unlessPullable ? 1 : 0]
+    const [id] = (await this.connection.run('setAside', ...keys, ...args)) as string[]
     return id
   }
 
