@@ -126,13 +126,13 @@ export class SpoolQueue {
   /**
    * Makes a dead letter of a pulled job that is no task; BullMQ's own script would read the job.
    *
-   * @param unlessPullable true: only if Redis cannot pull it
+   * @param unlessReadable true: only if Redis cannot read it
    * @returns its id
    */
-  async setAside(token: string, why: string, unlessPullable = false): Promise<string | undefined> {
+  async setAside(token: string, why: string, unlessReadable = false): Promise<string | undefined> {
     const keys = ['active', 'stalled', 'failed', 'events', ''].map(type => this.key(type))
     const nowMs = Math.floor(await this.connection.nowMs())
-    const args = [token, nowMs, why, unlessPullable ? 1 : 0]
+    const args = [token, nowMs, why, unlessReadable ? 1 : 0]
     const [id] = (await this.connection.run('setAside', ...keys, ...args)) as string[]
     return id
   }
@@ -197,26 +197,22 @@ export class SpoolQueue {
     return { json, token, early: past === undefined || fence === 0 ? undefined : { past, fence } }
   }
 
+  // the next two write BullMQ's count of attempts anew: BullMQ adds to it while the job is in no list, and fails if it is no number
+
   async bury(json: JobJson, token: string, record: TaskRecord, why: string): Promise<void> {
-    const fields = { progress: JSON.stringify(record) }
+    const fields = { progress: JSON.stringify(record), atm: Math.max(0, record.attempts - 1) } // BullMQ adds this one
     await this.use(async queue => {
       const job = this.connection.jobOf(queue, json)
       await queue.getBackend().moveToFailed(job, why, false, token, false, fields)
     })
   }
 
-  /** Delays a job. @param end `failed`: BullMQ counts an attempt @returns when the job is due; epoch ms */
-  async delay(
-    id: string,
-    token: string,
-    delayMs: number,
-    record: TaskRecord,
-    end?: 'failed',
-  ): Promise<number> {
+  /** Delays a job. @returns when the job is due; epoch ms */
+  async delay(id: string, token: string, delayMs: number, record: TaskRecord): Promise<number> {
     const nowMs = Math.floor(await this.connection.nowMs())
     const dueAtMs = nowMs + Math.ceil(delayMs)
-    const fieldsToUpdate = { progress: JSON.stringify({ ...record, dueAtMs }), holder: '' }
-    const options = { skipAttempt: end === undefined, fieldsToUpdate }
+    const progress = JSON.stringify({ ...record, dueAtMs })
+    const options = { skipAttempt: true, fieldsToUpdate: { progress, holder: '', atm: record.attempts } }
     await this.use(queue => queue.getBackend().moveToDelayed(id, nowMs, dueAtMs - nowMs, token, options))
     return dueAtMs
   }
