@@ -126,6 +126,25 @@ describe('a daemon whose Redis', { skip: skipUnless('redis-server') }, () => {
       assert.equal(await daemon.code(), 0)
     })
 
+  it("has a marker of another type, which BullMQ's scripts write, says so, buries no task, and runs each once it is removed", async () => {
+    const spooler = redis.address('marked')
+    const gate = join(workspace(), 'gate')
+    const daemon = await daemonOn(spooler, { handler: HANDLER(gate), ini: { 'spooler-processes': 1 } })
+    await spool({ n: 'first', do: 'wait' }, { spooler })
+    await until('the first task runs', () => daemon.journal().length === 1)
+    for (let n = 0; n < 3; n++) await spool({ n: String(n) }, { spooler })
+    await redis.client.set('bull:marked:marker', 'x')
+    const from = daemon.output.length
+    writeFileSync(gate, '') // the next task is pulled as this one is settled
+    await until('the daemon has tried twice', () => daemon.output.slice(from).split('WRONGTYPE').length > 2)
+    await redis.client.del('bull:marked:marker')
+    await until('all tasks have run', () => daemon.journal().length === 4)
+    assert.deepEqual(daemon.journal().toSorted(), ['0', '1', '2', 'first'])
+    await until('all tasks are settled', async () => (await redis.client.llen('bull:marked:active')) === 0)
+    assert.equal(await redis.client.zcard('bull:marked:failed'), 0)
+    assert.ok(daemon.output.slice(from).split('\n').length <= LINES, daemon.output.slice(from))
+  })
+
   it('is full shows all due tasks in its status', async () => {
     const spooler = redis.address('shown')
     const control = join(workspace(), 'control')

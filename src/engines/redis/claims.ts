@@ -233,7 +233,7 @@ export class RedisClaims implements Claims {
       }
       case 'again': {
         const runs = recordAfter(record, verdict)
-        const atMs = await queue.delay(job.id, token, verdict.delayMs, runs, 'failed')
+        const atMs = await queue.delay(job.id, token, verdict.delayMs, runs)
         return { kind: verdict.as, atMs, detail: verdict.detail }
       }
     }

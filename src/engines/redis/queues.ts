@@ -1,4 +1,4 @@
-import { messageOf } from '../../base/errors.js'
+import { messageOf, toError } from '../../base/errors.js'
 import type { LastRun } from '../../base/task/last-run.js'
 import type { Report } from '../../base/task/report.js'
 import type { NamedSlots } from '../../base/task/terms.js'
@@ -116,15 +116,24 @@ export class SpoolQueue {
       return await pull()
     } catch (error) {
       if (!isUnreadable(error)) throw error
-      throw new Unreadable(await this.setAside(token, UNREADABLE), messageOf(error))
+      const isOfRedis = toError(error).name === 'ReplyError'
+      const id = await this.setAside(token, UNREADABLE, isOfRedis)
+      if (id === undefined && isOfRedis) throw error // a key of the queue has another type
+      throw new Unreadable(id, messageOf(error))
     }
   }
 
-  /** Makes a dead letter of a pulled job that is no task; BullMQ's own script would read the job. @returns its id */
-  async setAside(token: string, why: string): Promise<string | undefined> {
+  /**
+   * Makes a dead letter of a pulled job that is no task; BullMQ's own script would read the job.
+   *
+   * @param unlessReadable true: only if Redis cannot read it
+   * @returns its id
+   */
+  async setAside(token: string, why: string, unlessReadable = false): Promise<string | undefined> {
     const keys = ['active', 'stalled', 'failed', 'events', ''].map(type => this.key(type))
     const nowMs = Math.floor(await this.connection.nowMs())
-    const [id] = (await this.connection.run('setAside', ...keys, token, nowMs, why)) as string[]
+    const args = [token, nowMs, why, unlessReadable ? 1 : 0]
+    const [id] = (await this.connection.run('setAside', ...keys, ...args)) as string[]
     return id
   }
 
@@ -188,26 +197,22 @@ export class SpoolQueue {
     return { json, token, early: past === undefined || fence === 0 ? undefined : { past, fence } }
   }
 
+  // the next two write BullMQ's count of attempts anew: BullMQ adds to it while the job is in no list, and fails if it is no number
+
   async bury(json: JobJson, token: string, record: TaskRecord, why: string): Promise<void> {
-    const fields = { progress: JSON.stringify(record) }
+    const fields = { progress: JSON.stringify(record), atm: Math.max(0, record.attempts - 1) } // BullMQ adds this one
     await this.use(async queue => {
       const job = this.connection.jobOf(queue, json)
       await queue.getBackend().moveToFailed(job, why, false, token, false, fields)
     })
   }
 
-  /** Delays a job. @param end `failed`: BullMQ counts an attempt @returns when the job is due; epoch ms */
-  async delay(
-    id: string,
-    token: string,
-    delayMs: number,
-    record: TaskRecord,
-    end?: 'failed',
-  ): Promise<number> {
+  /** Delays a job. @returns when the job is due; epoch ms */
+  async delay(id: string, token: string, delayMs: number, record: TaskRecord): Promise<number> {
     const nowMs = Math.floor(await this.connection.nowMs())
     const dueAtMs = nowMs + Math.ceil(delayMs)
-    const fieldsToUpdate = { progress: JSON.stringify({ ...record, dueAtMs }), holder: '' }
-    const options = { skipAttempt: end === undefined, fieldsToUpdate }
+    const progress = JSON.stringify({ ...record, dueAtMs })
+    const options = { skipAttempt: true, fieldsToUpdate: { progress, holder: '', atm: record.attempts } }
     await this.use(queue => queue.getBackend().moveToDelayed(id, nowMs, dueAtMs - nowMs, token, options))
     return dueAtMs
   }

@@ -46,6 +46,7 @@ return fences`
  * @returns what moveToFinished returns; behind it the fencing token of the job that has begun
  */
 const REMOVE_AND_BEGIN = `
+redis.pcall('HDEL', KEYS[12], 'atm') -- if it is no number, moveToFinished fails once the job is in no list
 local reply = bullmq(KEYS, ARGV)
 local job = type(reply) == 'table' and reply[1]
 if ARGV[11] == '' or type(job) ~= 'table' then return reply end
@@ -74,16 +75,19 @@ redis.call('HSET', KEYS[2], 'progress', cjson.encode(record))
 return 1`
 
 /**
- * KEYS active, stalled, failed, events; ARGV prefix, token, ms, why. Makes a dead letter of what was pulled with this token and
- * cannot be read, whatever it is: BullMQ's own script would read it.
+ * KEYS active, stalled, failed, events; ARGV prefix, token, ms, why, 1: only what Redis cannot read. Makes a dead letter of what
+ * was pulled with this token and is no task, whatever it is: BullMQ's own script would read it.
  *
  * @returns the ids
  */
 const SET_ASIDE = `
 local found = {}
+local function isReadable(job)
+  return redis.call('TYPE', job).ok == 'hash' and type(redis.pcall('HINCRBY', job, 'ats', 0)) == 'number'
+end
 for _, id in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do
   local job = ARGV[1] .. id
-  if redis.call('GET', job .. ':lock') == ARGV[2] then
+  if redis.call('GET', job .. ':lock') == ARGV[2] and not (ARGV[5] == '1' and isReadable(job)) then
     redis.call('DEL', job .. ':lock')
     redis.call('LREM', KEYS[1], 1, id)
     redis.call('SREM', KEYS[2], id)

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { after, before, describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { OK } from '#src/base/task/outcome.js'
+import { OK, type Outcome } from '#src/base/task/outcome.js'
 import type { Claim } from '#src/engines/claims.js'
 import { RedisClaims } from '#src/engines/redis/claims.js'
 import { Connection } from '#src/engines/redis/connection.js'
@@ -378,6 +378,26 @@ describe('the engine on Redis', { skip: missing }, () => {
         return kind === 'parked'
       })
     assert.deepEqual(delays, ['20', '40', '80'])
+  })
+
+  it('settles a task in every way although the count of attempts that BullMQ keeps is no number', async () => {
+    const { enqueuer, claims, key } = openSpool()
+    const worker = claims()
+    const run = async (outcome: Outcome) => {
+      const { path } = await enqueuer.store(requestFrom({}))
+      const job = key(path.split('/').at(-1) ?? '')
+      const claim = await beginOf(worker, 'ticket')
+      await redis.client.hset(job, 'atm', 'x')
+      const { kind } = await worker.settle(claim, outcome, 1)
+      return [kind, await redis.client.hget(job, 'atm')]
+    }
+    assert.deepEqual(await run(OK), ['ok', null])
+    assert.deepEqual(await run({ kind: 'bury', detail: 'no' }), ['buried', '1'])
+    assert.deepEqual(await run({ kind: 'error', detail: 'no' }), ['error', '1'])
+    const left = await Promise.all(
+      ['active', 'failed', 'delayed'].map(type => redis.client.exists(key(type))),
+    )
+    assert.deepEqual(left, [0, 1, 1])
   })
 
   it('sets aside a job that was not stored as a task, and goes on', async () => {
