@@ -76,6 +76,15 @@ describe('a task that always fails', { concurrency: 3 }, () => {
     assert.deepEqual(runsOf(daemon, 'done'), ['done 1'])
   })
 
+  it('is retried by the options, and the log names the key, if its handler misspells one', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startAnswerer(spool, { 'spooler-max-attempts': 2, 'spooler-backoff': 'none' })
+    ask(spool, 'misspelt', 'return { retry: "1h", maxAttemps: 5 }')
+    const { reason, attempts } = await letterOf(spool, 'misspelt')
+    assert.deepEqual([reason, attempts], ['attempts', 2])
+    await daemon.waitFor(/the unknown key maxAttemps; expected some of retry, reason, maxAttempts/)
+  })
+
   it('is buried at the spooler-max-attempts that the last reload set', async () => {
     const spool = spoolDirectory()
     const daemon = await startAnswerer(spool)

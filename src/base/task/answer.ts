@@ -1,4 +1,4 @@
-import { describe, isError, messageOf, SpooldError, toError } from '../errors.js'
+import { describe, isError, messageOf, quietly, SpooldError, toError } from '../errors.js'
 import { parseDuration } from '../time-text.js'
 import { causesOf, stackOf } from './failure-text.js'
 import { IGNORE, OK, type Outcome, RETRY, SPOOL_IGNORE, SPOOL_OK, SPOOL_RETRY } from './outcome.js'
@@ -45,16 +45,27 @@ export interface RetryOptions extends PolicyAnswer {
   readonly cause?: unknown
 }
 
+const POLICY_KEYS: readonly string[] = ['maxAttempts', 'maxCrashes', 'backoff', 'retryDelay', 'backoffCap']
+const RETRY_KEYS = ['retry', 'reason', ...POLICY_KEYS]
+const RETRY_OPTIONS = ['at', 'retry', 'reason', 'cause', ...POLICY_KEYS]
+
+function unknownKey(given: object, known: readonly string[]): string | undefined {
+  return Object.entries(given).find(([key, value]) => value !== undefined && !known.includes(key))?.[0]
+}
+
 /** If thrown anywhere in a handler, it means the same as the answer `{ retry }`. */
 export class RetryTask extends Error implements RetryAnswer {
   override readonly name = 'RetryTask'
   readonly retry: RetryAnswer['retry']
 
-  /** @throws SpooldError ARGUMENTS_INVALID for an `at` that is no time */
+  /** @throws SpooldError ARGUMENTS_INVALID for an `at` that is no time, and for an option that does not exist */
   constructor(asked: RetryOptions | Error = {}) {
     const options: RetryOptions = isError(asked) ? { reason: messageOf(asked), cause: asked } : asked
+    const unknown = unknownKey(options, RETRY_OPTIONS)
+    if (unknown !== undefined)
+      throw refused(unknown, `there is no option ${unknown}; expected one of ${RETRY_OPTIONS.join(', ')}`)
     const { at, retry, reason, cause, ...policy } = options
-    super(reason ?? 'the task is to run again', cause === undefined ? {} : { cause })
+    super(textOf(reason) ?? 'the task is to run again', cause === undefined ? {} : { cause })
     this.retry = at === undefined ? (retry ?? true) : timeOf(at, retry)
     Object.assign(this, policy)
   }
@@ -64,10 +75,16 @@ function timeOf(at: unknown, retry: unknown): Date {
   if (retry === undefined && at instanceof Date && !Number.isNaN(at.getTime())) return at
   const got = at instanceof Date ? 'an invalid Date' : describe(at)
   const problem = retry === undefined ? `at must be a valid Date, got ${got}` : 'give at or retry, not both'
-  const error = new SpooldError('ARGUMENTS_INVALID', `RetryTask: ${problem}`, { details: { key: 'at' } })
-  Error.captureStackTrace(error, RetryTask) // the stack begins where the task made the error
-  throw error
+  throw refused('at', problem)
 }
+
+function refused(key: string, problem: string): SpooldError {
+  const error = new SpooldError('ARGUMENTS_INVALID', `RetryTask: ${problem}`, { details: { key } })
+  Error.captureStackTrace(error, RetryTask) // the stack begins where the task made the error
+  return error
+}
+
+const GIVEN_UP = 'the task is given up'
 
 /** If thrown anywhere in a handler, it means the same as the answer `{ bury }`. */
 export class AbortTask extends Error implements BuryAnswer {
@@ -75,8 +92,8 @@ export class AbortTask extends Error implements BuryAnswer {
   readonly bury: string
 
   /** @param asked the reason; an Error gives its message as the reason, and is the cause */
-  constructor(asked: string | Error | BuryAnswer = 'the task is given up', options?: ErrorOptions) {
-    super(reasonOf(asked), isError(asked) ? { cause: asked, ...options } : options)
+  constructor(asked: string | Error | BuryAnswer = GIVEN_UP, options?: ErrorOptions) {
+    super(textOf(reasonOf(asked)) ?? GIVEN_UP, isError(asked) ? { cause: asked, ...options } : options)
     this.bury = this.message
   }
 }
@@ -85,7 +102,12 @@ function reasonOf(asked: unknown): string {
   if (typeof asked === 'string') return asked
   if (isError(asked)) return messageOf(asked)
   const bury = typeof asked === 'object' && asked !== null && 'bury' in asked ? asked.bury : describe(asked)
-  return typeof bury === 'string' ? bury : 'the task is given up'
+  return typeof bury === 'string' ? bury : GIVEN_UP
+}
+
+/** @returns undefined if the text says nothing */
+function textOf(reason: string | undefined): string | undefined {
+  return reason?.trim() === '' ? undefined : reason
 }
 
 const EXPECTED =
@@ -105,7 +127,15 @@ export function toOutcome(answer: unknown): Outcome {
   } catch (fault) {
     return invalid(toError(fault).message)
   }
-  return invalid(`the handler returned ${describe(answer)}; ${EXPECTED}`)
+  return invalid(`the handler returned ${describe(answer)}${quietly(() => keysIn(answer), '')}; ${EXPECTED}`)
+}
+
+/** Names keys of a literal, because a misspelt answer is one. */
+function keysIn(answer: unknown): string {
+  if (typeof answer !== 'object' || answer === null || Object.getPrototypeOf(answer) !== Object.prototype)
+    return ''
+  const keys = Object.keys(answer)
+  return keys.length === 0 ? '' : ` with ${describe(keys.slice(0, 5).join(', '))}`
 }
 
 /**
@@ -125,26 +155,51 @@ function invalid(why: string): Outcome {
   return { kind: 'error', detail: `${why}, so the task is retried` }
 }
 
-/** @throws Error that names the field, what was expected and what was given */
+/**
+ * Only an object that has `retry`, `bury` or `done` is meant as an answer. Other keys beside `bury` and `done` are the handler's
+ * own, because a refusal would run again what is never to run again.
+ *
+ * @throws Error that names the key, what was expected and what was given
+ */
 function fromObject(answer: unknown): Outcome | undefined {
   if (typeof answer !== 'object' || answer === null) return undefined
-  if ('retry' in answer) return retryOf(answer, answer.retry)
-  if ('bury' in answer) {
-    if (answer.bury === true) return { kind: 'bury', detail: 'the handler gave no reason' }
-    if (typeof answer.bury === 'string') return { kind: 'bury', detail: answer.bury }
-    throw new TypeError(wrong('bury', 'a reason or true', answer.bury))
-  }
-  return 'done' in answer && answer.done === true ? OK : undefined
+  const asked: { readonly retry?: unknown; readonly bury?: unknown; readonly done?: unknown } = answer
+  const { retry, bury } = asked
+  const isDone = asked.done === true
+  const given = [retry !== undefined && 'retry', bury !== undefined && 'bury', isDone && 'done']
+  const keys = given.filter(key => key !== false)
+  if (keys.length > 1)
+    throw new TypeError(
+      `the handler's answer has ${keys.join(' and ')}; expected one of retry, bury and done`,
+    )
+  if (retry !== undefined) return retryOf(answer, retry)
+  if (bury !== undefined) return { kind: 'bury', detail: buryReason(bury) }
+  return isDone ? OK : undefined
+}
+
+function buryReason(bury: unknown): string {
+  if (bury !== true && typeof bury !== 'string') throw new TypeError(wrong('bury', 'a reason or true', bury))
+  return (bury === true ? undefined : textOf(bury)) ?? 'the handler gave no reason'
 }
 
 function retryOf(answer: object, when: unknown): Outcome {
+  // an error has further properties; the constructor of RetryTask has checked what was asked
+  const unknown = isError(answer) ? undefined : unknownKey(answer, ['done', ...RETRY_KEYS])
+  if (unknown !== undefined)
+    throw new TypeError(
+      `the handler's answer has the unknown key ${unknown}; expected some of ${RETRY_KEYS.join(', ')}`,
+    )
+  const reason = 'reason' in answer ? answer.reason : undefined
+  if (reason !== undefined && typeof reason !== 'string')
+    throw new TypeError(wrong('reason', 'a text', reason))
+  const detail = textOf(reason)
   const delayMs = delayOf(when)
   const policy = policyOf(answer)
   return {
     kind: 'retry',
     ...(delayMs === undefined ? {} : { delayMs }),
     ...(Object.keys(policy).length === 0 ? {} : { policy }),
-    ...('reason' in answer && typeof answer.reason === 'string' ? { detail: answer.reason } : {}),
+    ...(detail === undefined ? {} : { detail }),
   }
 }
 

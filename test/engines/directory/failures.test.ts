@@ -175,6 +175,40 @@ describe('a handler that gives a task up', () => {
       )
   })
 
+  it('gets an error at once for a RetryTask with an option that does not exist', () => {
+    assert.throws(
+      () => new RetryTask({ retry: '5m', maxAttemps: 3 } as never),
+      /RetryTask: there is no option maxAttemps; expected one of at, retry, reason, cause, maxAttempts/,
+    )
+    class Busy extends RetryTask {
+      readonly customer = 7
+    }
+    assert.equal(fromThrown(new Busy({ retry: '5m' })).kind, 'retry', 'a property of its own')
+  })
+
+  for (const answer of [{ bury: '' }, { bury: ' ' }, { bury: true }])
+    it(`that answers ${JSON.stringify(answer)} gave no reason, and the record says so`, () => {
+      assert.deepEqual(toOutcome(answer), { kind: 'bury', detail: 'the handler gave no reason' })
+    })
+
+  it('that gives an empty reason leaves no empty line', () => {
+    assert.deepEqual(fromThrown(new AbortTask('')), { kind: 'bury', detail: 'the task is given up' })
+    assert.deepEqual(fromThrown(new RetryTask({ reason: '' })), {
+      kind: 'retry',
+      detail: 'the task is to run again',
+    })
+    assert.deepEqual(toOutcome({ retry: true, reason: '' }), RETRY)
+  })
+
+  it('may give keys that say nothing, and keys of its own beside what never runs again', () => {
+    assert.deepEqual(toOutcome({ retry: true, bury: undefined, maxAttempts: undefined, done: false }), RETRY)
+    assert.deepEqual(toOutcome({ retry: undefined, bury: 'gone', status: 410 }), {
+      kind: 'bury',
+      detail: 'gone',
+    })
+    assert.equal(toOutcome({ done: true, sent: 5 }), OK)
+  })
+
   for (const [answer, why] of [
     [{ retry: 'soon' }, /wrong retry: expected true, seconds, a text such as '5m', or a Date, got "soon"/],
     [{ retry: new Date('never') }, /wrong retry/],
@@ -182,6 +216,15 @@ describe('a handler that gives a task up', () => {
     [{ retry: true, maxAttempts: 1.5 }, /wrong maxAttempts: expected a whole number from 0, got 1.5/],
     [{ retry: true, backoff: 'linear' }, /wrong backoff: expected none, fixed or exponential, got "linear"/],
     [{ bury: 7 }, /wrong bury: expected a reason or true, got 7/],
+    [
+      { retry: true, maxAttemps: 3 },
+      /the unknown key maxAttemps; expected some of retry, reason, maxAttempts, maxCrashes, backoff, retryDelay, backoffCap/,
+    ],
+    [{ retry: true, reason: 5 }, /wrong reason: expected a text, got 5/],
+    [{ retry: true, bury: 'x' }, /has retry and bury; expected one of retry, bury and done/],
+    [{ retry: true, done: true }, /has retry and done/],
+    [{ retries: 3 }, /the handler returned an object \(Object\) with "retries"; expected SPOOL_OK/],
+    [{ status: 200 }, /the handler returned an object \(Object\) with "status"; expected SPOOL_OK/],
     [{ done: 'yes' }, /expected SPOOL_OK/],
     [{}, /the handler returned an object/],
     [undefined, /the handler returned undefined/],
