@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { existsSync, readFileSync, utimesSync, writeFileSync } from 'node:fs'
+import { appendFileSync, existsSync, readFileSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { type DeadLetter, DeadLetters } from '#src/engines/spool/dead-letters.js'
@@ -149,6 +149,36 @@ describe('a task that kills its process', { concurrency: 3 }, () => {
       await until('the other tasks are done', () => leftIn(spool).length === 0)
     })
 
+  it('makes a task run again that had not finished in that process, and never one that had', async () => {
+    const spool = spoolDirectory()
+    const gate = join(spool, '../gate')
+    const handler = `
+      import { existsSync, writeFileSync } from 'node:fs'
+      import { setTimeout } from 'node:timers/promises'
+      const [SPOOL, GATE] = ${JSON.stringify([spool, gate])}
+      const isLeft = name => existsSync(SPOOL + '/' + name)
+      export default async (env, task) => {
+        JOURNAL(env.n + ' ' + task.attempt)
+        while (env.n === 'unfinished' && !existsSync(GATE)) await setTimeout(5)
+        if (env.n === 'kills') {
+          for (let i = 0; i < 200 && (isLeft('finished0') || isLeft('finished1')); i++) await setTimeout(5)
+          writeFileSync(GATE, '')
+          process.kill(process.pid, 'SIGKILL')
+        }
+        return task.SPOOL_OK
+      }`
+    const names = ['unfinished', 'finished0', 'kills', 'finished1']
+    for (const name of names) drop(spool, name, packet({ n: name }))
+    const ini = { 'spooler-frequency': 1, 'spooler-concurrency': 4, 'spooler-max-crashes': 1 }
+    const daemon = await startDaemon({ spool, handler, ini })
+    await letterOf(spool, 'kills')
+    await until('all tasks are done', () => leftIn(spool).length === 0)
+    assert.deepEqual(
+      names.map(name => runsOf(daemon, name).length),
+      [2, 1, 2, 1],
+    )
+  })
+
   it('is not counted as crashed when a stop kills its process after its mercy', async () => {
     const spool = spoolDirectory()
     const ini = { 'spooler-max-crashes': 1, 'worker-reload-mercy': 0.5 }
@@ -219,5 +249,19 @@ describe('an incomplete file that is named like a task of uWSGI', () => {
     assert.match(letter.detail, /its header announces 9 bytes, 1 is there; no process holds it/)
     await daemon.waitFor(/task uwsgi_spoolfile_on_x is buried: its header announces 9 bytes/)
     assert.deepEqual([...readFileSync(join(spool, '.spoold/dead', NAME))], [17, 9, 0, 0, 1])
+  })
+
+  it('is run once when it is completed within its grace', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startAnswerer(spool, { 'spooler-grace': 3600 })
+    const path = join(spool, NAME)
+    const bytes = packet({ n: 'completed', answer: 'return task.SPOOL_OK' })
+    writeFileSync(path, bytes.subarray(0, 9))
+    ask(spool, 'uwsgi_spoolfile_on_y', 'return task.SPOOL_OK')
+    await until('the other task has run', () => leftIn(spool).length === 1)
+    assert.deepEqual(runsOf(daemon, 'completed'), [])
+    appendFileSync(path, bytes.subarray(9))
+    await until('the completed task has run', () => leftIn(spool).length === 0)
+    assert.deepEqual(runsOf(daemon, 'completed'), ['completed 1'])
   })
 })

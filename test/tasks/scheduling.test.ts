@@ -15,7 +15,9 @@ import {
   type TasksOptions,
 } from '#src/index.js'
 import { mostArguments } from '#src/runtime/tasks/arguments.js'
+import { startDaemon } from '../helpers/daemon.js'
 import { leftIn, packet } from '../helpers/files.js'
+import { until } from '../helpers/until.js'
 import { spoolDirectory, workspace } from '../helpers/workspace.js'
 
 const refused = (code: string, message: RegExp) => (error: unknown) => {
@@ -104,7 +106,23 @@ describe('a task', () => {
     )
   })
 
-  it('is stored with its time, rounded up so that it never starts too early', async () => {
+  it('waits until its time, rounded up to a second, and never starts before it', async () => {
+    const { spooler, add } = registry()
+    const handler = `
+      import { Tasks } from 'spoold'
+      export const tasks = new Tasks()
+      tasks.task('add', (a, b) => JOURNAL(String(Date.now())))`
+    const daemon = await startDaemon({ spool: spooler, handler })
+    const at = new Date(Date.now() + 2000)
+    at.setMilliseconds(900) // rounded down, it would start 900 ms too early
+    await add.scheduleAt(at, 1, 2)
+    await until('the task has run', () => leftIn(spooler).length === 0)
+    const [startedMs, ...more] = daemon.journal().map(Number)
+    assert.ok(startedMs !== undefined && startedMs >= at.getTime(), `${startedMs} < ${at.getTime()}`)
+    assert.deepEqual(more, [])
+  })
+
+  it('is stored with its time, rounded up to a second, and not at all with an invalid one', async () => {
     const { spooler, tasks, add } = registry()
     const at = new Date(Date.now() + 3_600_000)
     at.setMilliseconds(1)
