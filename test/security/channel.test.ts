@@ -42,11 +42,11 @@ const FORGED = [
   { type: 'unfit', error: 'made up' },
   { type: 'host-died', detail: 'made up' },
 ]
-/** What may be sent with care: each is a task. */
+/** Messages for process.send, one per task. */
 const SENT = [...FOREIGN, ...FORGED].map(value => JSON.stringify(value))
 
-describe('what a handler sends to its parent', { concurrency: 2 }, () => {
-  it('reaches nobody, is logged once for each process, and harms no task', async () => {
+describe('messages from user code to its parent process', { concurrency: 2 }, () => {
+  it('by process.send reach nobody, are logged once per process, and harm no task', async () => {
     const spool = spoolDirectory()
     for (const [i, sent] of SENT.entries()) drop(spool, `task-${i}`, packet({ n: `${i}`, sent }))
     const daemon = await startDaemon({
@@ -65,7 +65,7 @@ describe('what a handler sends to its parent', { concurrency: 2 }, () => {
     assert.doesNotMatch(daemon.output, /made up|cannot|replacing/)
   })
 
-  it('past the function that it has for that costs its own process, is logged, and ends no daemon', async () => {
+  it('by a direct write to the channel crash that task alone, are logged, and do not end the daemon', async () => {
     const spool = spoolDirectory()
     const bad = [
       ...[
@@ -78,7 +78,7 @@ describe('what a handler sends to its parent', { concurrency: 2 }, () => {
       ],
       { type: 'reports', done: [0, 1e12], packed: [], started: [], busyMs: 0 }, // a range without an end
       { type: 'reports', done: [-1e12, 2e12], packed: [], started: [], busyMs: 0 },
-      { type: 'signal-started', number: 7 }, // that nobody gave it
+      { type: 'signal-started', number: 7 }, // a signal that it was never given
       { type: 'recycling' },
       { cmd: 'NODE_HANDLE_ACK' },
     ]
@@ -94,12 +94,12 @@ describe('what a handler sends to its parent', { concurrency: 2 }, () => {
           JOURNAL(env.n + ' ' + process.pid)
           if (env.act === undefined) return task.SPOOL_OK
           acts[env.act]()
-          await setTimeout(20_000) // until it is killed for it
+          await setTimeout(20_000) // until its process is killed
           return task.SPOOL_OK
         }`,
       ini: { 'spooler-max-crashes': 1, 'spooler-processes': 2 },
     })
-    await until('all have ended', () => leftIn(spool).length === 0)
+    await until('all tasks have ended', () => leftIn(spool).length === 0)
     const dead = await deadOf(spool)
     const reasons = [...dead.values()].map(({ reason }) => reason)
     assert.deepEqual(reasons, Array(bad.length).fill('crashes'), [...dead.keys()].join())
@@ -108,11 +108,11 @@ describe('what a handler sends to its parent', { concurrency: 2 }, () => {
     )
     assert.equal(lines?.length, bad.length, daemon.output)
     drop(spool, 'fine', packet({ n: 'fine' }))
-    await until('another one runs', () => daemon.journal().some(line => line.startsWith('fine ')))
+    await until('another task runs', () => daemon.journal().some(line => line.startsWith('fine ')))
     assert.ok(daemon.isRunning)
   })
 
-  it('as a signal that nobody gave it holds up no --drain', async () => {
+  it('about a signal that the worker was never given do not hold up --drain', async () => {
     const spool = spoolDirectory()
     drop(spool, 'task', packet({ n: 'task' }))
     const daemon = await startDaemon({
@@ -130,7 +130,7 @@ describe('what a handler sends to its parent', { concurrency: 2 }, () => {
     assert.deepEqual(leftIn(spool), ['task'])
   })
 
-  it('or an algorithm to the root parent of its daemon, ends neither', {
+  it('from a scaling algorithm end neither the daemon nor its root parent', {
     skip: skipUnless('root'),
   }, async () => {
     const spool = spoolDirectory()
@@ -163,7 +163,7 @@ describe('what a handler sends to its parent', { concurrency: 2 }, () => {
     assert.equal(await daemon.code(), 0, daemon.output)
   })
 
-  it('while doctor loads it, does not mislead doctor', async () => {
+  it('from a handler that doctor loads do not mislead doctor', async () => {
     const spool = spoolDirectory()
     const [ini, handler] = ['app.ini', 'handler.mjs'].map(name => join(dirname(spool), name)) as [
       string,
@@ -187,7 +187,7 @@ describe('what a handler sends to its parent', { concurrency: 2 }, () => {
       'Object.getPrototypeOf(parentPort).postMessage.call(parentPort, null)',
     ],
   ] as const)
-    it(`from ${mode} of an application ends neither, and is logged`, async () => {
+    it(`from ${mode} of an application do not end the application, and are logged`, async () => {
       const { program, said, spool } = application(
         `import { writeSync } from 'node:fs'
         import { parentPort } from 'node:worker_threads'
@@ -208,7 +208,7 @@ describe('what a handler sends to its parent', { concurrency: 2 }, () => {
       assert.deepEqual(leftIn(spool), [])
     })
 
-  it('from an application in whose process it runs is the application’s own', async () => {
+  it('from a task that runs in the process of an application reach the parent of that application', async () => {
     const { program, spool } = application(
       `tasks.task('send', value => process.send(value))`,
       `for (const value of [null, { type: 'reports' }]) await app.schedule('send', value)

@@ -42,9 +42,9 @@ import { BIN, spoolDirectory, workspace } from '../helpers/workspace.js'
 
 const skip = skipUnless('root', 'python3')
 const LASTS_MS = isLong ? 20_000 : 1000
-/** Another one, whose directory is neither root's nor the daemon's. */
+/** A third user: neither root nor the user of the daemon. */
 const THIRD = 65_100
-/** Starts a program with no other descriptors than a service manager does: a daemon that is passed some has loaded libc early. */
+/** Runs a program with stdio as its only descriptors, as a service manager does: a daemon that inherits others loads libc early. */
 const CLEAN =
   'for fd in /proc/self/fd/*; do fd=$(basename $fd); ((fd > 2)) && eval "exec $fd>&-"; done; exec "$@"'
 const APP = { uid: USER, gid: USER, user: null, groups: [] }
@@ -78,7 +78,7 @@ async function listening(at: Bound): Promise<Server> {
   })
 }
 
-/** Writes to a log, holds a pidfile, and has a socket, each of this name. @returns who owns them */
+/** Writes to the log, holds the pidfile and binds the socket. @returns the owner of each */
 async function useAll(
   opener: Opener,
   log: string,
@@ -104,22 +104,22 @@ async function useAll(
 const inside = (path: string) =>
   [join(path, 'app.log'), join(path, 'app.pid'), join(path, 'app.sock')] as const
 const LAYOUTS: ReadonlyArray<readonly [string, (home: string) => string, owner: number]> = [
-  ['RuntimeDirectory= of systemd, the user’s', home => directory(join(home, 'run'), USER), USER],
+  ['RuntimeDirectory= of systemd, owned by the user', home => directory(join(home, 'run'), USER), USER],
   [
-    'LogsDirectory= of systemd, the user’s, closed to others',
+    'LogsDirectory= of systemd, owned by the user, closed to others',
     home => directory(join(home, 'log'), USER, 0o700),
     USER,
   ],
   ['/var/log of Ubuntu, root:syslog 0775', home => directory(join(home, 'log'), 0, 0o775, THIRD), 0],
   [
-    '/var/log/app, www-data’s, in such a /var/log',
+    '/var/log/app, owned by www-data, in /var/log of Ubuntu',
     home => directory(join(directory(join(home, 'log'), 0, 0o775, THIRD), 'app'), USER, 0o750),
     USER,
   ],
-  ['/run/app, root’s', home => directory(join(home, 'run'), 0), 0],
+  ['/run/app, owned by root', home => directory(join(home, 'run'), 0), 0],
   ['/tmp', home => directory(join(home, 'tmp'), 0, 0o1777), 0],
   [
-    '/var/run, a link that root made to /run',
+    '/var/run, a symbolic link of root to /run',
     home => {
       directory(join(home, 'run'), USER)
       symlinkSync('run', join(home, 'var-run'))
@@ -128,17 +128,17 @@ const LAYOUTS: ReadonlyArray<readonly [string, (home: string) => string, owner: 
     USER,
   ],
   [
-    'a home directory, and a directory in it',
+    'a directory in a home directory',
     home => directory(join(directory(join(home, 'app'), USER, 0o700), 'spoold'), USER, 0o700),
     USER,
   ],
   [
-    'a directory of a third user, which the daemon’s may not enter',
+    'a directory of a third user, closed to the user of the daemon',
     home => directory(join(home, 'other'), THIRD, 0o700),
     THIRD,
   ],
   [
-    'current → releases/7, a link that the user made',
+    'current → releases/7, a symbolic link of the user',
     home => {
       const app = directory(join(home, 'app'), USER)
       directory(join(app, 'seven'), USER)
@@ -150,17 +150,17 @@ const LAYOUTS: ReadonlyArray<readonly [string, (home: string) => string, owner: 
   ],
 ]
 
-describe('usual layouts, for root with uid set', { skip: skipUnless('root') }, () => {
+describe('common directory layouts, for root with uid set', { skip: skipUnless('root') }, () => {
   for (const [what, make, owner] of LAYOUTS)
-    it(`work: ${what}`, async () => {
+    it(`take the log, the pidfile and the socket, at a second start too: ${what}`, async () => {
       const paths = inside(make(open()))
       assert.deepEqual(await useAll(new Opener(APP), ...paths), [owner, owner, owner])
       assert.equal(readFileSync(paths[0], 'utf8'), 'a line\n')
-      assert.deepEqual(await useAll(new Opener(APP), ...paths), [owner, owner, owner], 'a second time')
+      assert.deepEqual(await useAll(new Opener(APP), ...paths), [owner, owner, owner], 'at a second start')
       assert.deepEqual(readdirSync(realpathSync(dirname(paths[0]))), ['app.log'], 'nothing else is left')
     })
 
-  it('work: the user’s own log and pidfile in /var/log and /tmp, from an earlier start', async () => {
+  it('take a log and a pidfile that the user owns from an earlier start: /var/log and /tmp', async () => {
     const home = open()
     for (const shared of [
       directory(join(home, 'log'), 0, 0o775, THIRD),
@@ -172,14 +172,14 @@ describe('usual layouts, for root with uid set', { skip: skipUnless('root') }, (
     }
   })
 
-  it('work: a log of root’s, from an earlier start without uid, is set aside by who owns the directory', async () => {
+  it('have a log of root set aside that an earlier start without uid left in a directory of the user', async () => {
     const log = directory(join(open(), 'log'), USER)
     file(join(log, 'app.log'), 0, 'earlier\n')
     assert.deepEqual(await useAll(new Opener(APP), ...inside(log)), [USER, USER, USER])
     assert.equal(readFileSync(join(log, 'app.log.old'), 'utf8'), 'earlier\n')
   })
 
-  it('work: the same for a daemon that is started as that user', () => {
+  it('have a log of root set aside by a daemon that is started as the owner of the directory', () => {
     const home = open()
     const log = directory(join(home, 'log'), USER)
     file(join(log, 'app.log'), 0, 'earlier\n')
@@ -192,7 +192,7 @@ describe('usual layouts, for root with uid set', { skip: skipUnless('root') }, (
     assert.equal(readFileSync(join(log, 'app.log.old'), 'utf8'), 'earlier\n')
   })
 
-  it('work: /dev/fd/N and /proc/self/fd/N, as /dev/stdout is', () => {
+  it('take /dev/fd/N and /proc/self/fd/N as the path of a log', () => {
     const path = join(open(), 'log')
     const fd = new Opener(APP).append(path, 0o640)
     for (const name of [`/proc/self/fd/${fd}`, `/dev/fd/${fd}`]) {
@@ -204,8 +204,8 @@ describe('usual layouts, for root with uid set', { skip: skipUnless('root') }, (
   })
 })
 
-describe('what lies where others make names, root', { skip: skipUnless('root') }, () => {
-  it('takes no second name of a file of its own', () => {
+describe('root, in a directory where other users can create files', { skip: skipUnless('root') }, () => {
+  it('refuses a log that is a hard link to a file of its own', () => {
     const home = open()
     const tmp = directory(join(home, 'tmp'), 0, 0o777)
     const secret = file(join(home, 'secret'), 0, 'secret\n')
@@ -221,7 +221,7 @@ describe('what lies where others make names, root', { skip: skipUnless('root') }
     assert.equal(readFileSync(secret, 'utf8'), 'secret\n')
   })
 
-  it('follows no link, and opens no file of a third user for writing', () => {
+  it('follows no symbolic link of the user, and opens no file of a third user for writing', () => {
     const home = open()
     const outside = new Canaries(join(home, 'outside'))
     const tmp = directory(join(home, 'tmp'), 0, 0o1777)
@@ -239,7 +239,7 @@ describe('what lies where others make names, root', { skip: skipUnless('root') }
     assert.equal(statSync(join(tmp, 'third')).size, 0)
   })
 
-  it('waits for no FIFO of another user, and commands no daemon through one', { timeout: 20_000 }, () => {
+  it('neither waits for a FIFO of another user nor takes it as its master FIFO', { timeout: 20_000 }, () => {
     const home = directory(join(open(), 'app'), USER)
     const fifo = join(home, 'fifo')
     libc().mkfifo(fifo, 0o666)
@@ -253,20 +253,20 @@ describe('what lies where others make names, root', { skip: skipUnless('root') }
   })
 })
 
-/** What the owner of a directory exchanges, and where it leads to: names of root's, that are there and that are not. */
+/** A directory whose owner swaps it, and names in it, for symbolic links to files of root: existing ones and missing ones. */
 class Trap {
   readonly home = directory(join(open(), 'home'), USER)
   readonly run = directory(join(this.home, 'run'), USER)
   readonly outside = new Canaries(join(dirname(this.home), 'outside'), ['there'])
 
-  /** Once: the directory is a link. */
+  /** Replaces the directory with a symbolic link, once. */
   link(): void {
     rmSync(this.run, { recursive: true })
     symlinkSync(this.outside.path, this.run)
     lchownSync(this.run, USER, USER)
   }
 
-  /** Without rest: the directory with such a link, and names in it with links to the file outside. */
+  /** Keeps swapping the directory for such a link, and names in it for links to the file outside. */
   async exchange(): Promise<{ end(): Promise<void> }> {
     const other = join(this.home, '.run')
     symlinkSync(this.outside.path, other)
@@ -286,7 +286,7 @@ class Trap {
   }
 }
 
-describe('while the owner of a directory exchanges it, and names in it, with links to root’s, root', {
+describe('root, while the owner of a directory swaps it and its files for links to files of root', {
   skip,
 }, () => {
   const put = (path: string, act: (path: string) => number) => {
@@ -300,21 +300,21 @@ describe('while the owner of a directory exchanges it, and names in it, with lin
   }
   const WAYS: ReadonlyArray<readonly [string, (opener: Opener, path: string) => unknown]> = [
     [
-      'appends (log, stats file, token file)',
+      'appends to a file (log, stats file, token file)',
       (opener, path) => put(path, each => opener.append(each, 0o640)),
     ],
-    ['makes (pidfile)', (opener, path) => put(path, each => opener.make(each, 0o644))],
-    ['removes (pidfile, socket)', (opener, path) => opener.remove(path, inodeAt(path) ?? '')],
-    ['replaces (metrics file)', (opener, path) => opener.replace(path, 'x', 0o644)],
+    ['creates a file (pidfile)', (opener, path) => put(path, each => opener.make(each, 0o644))],
+    ['removes a file (pidfile, socket)', (opener, path) => opener.remove(path, inodeAt(path) ?? '')],
+    ['replaces a file (metrics file)', (opener, path) => opener.replace(path, 'x', 0o644)],
     [
-      'makes a FIFO',
+      'creates a FIFO',
       (opener, path) => {
         const { fd } = opener.fifo(path, 0o600)
         closeSync(fd)
       },
     ],
     [
-      'binds (sockets)',
+      'binds a socket',
       async (opener, path) => {
         const { server, inode } = await opener.bind(
           path,
@@ -329,12 +329,12 @@ describe('while the owner of a directory exchanges it, and names in it, with lin
       },
     ],
     [
-      'makes a directory (spool)',
+      'creates a directory (spool)',
       (opener, path) => opener.makeDirectory(path, 0o750, { uid: THIRD, gid: THIRD }),
     ],
   ]
   for (const [what, act] of WAYS)
-    it(`touches nothing of its own when it ${what}`, async () => {
+    it(`leaves the files of root untouched when it ${what}`, async () => {
       const trap = new Trap()
       const { end } = await trap.exchange()
       const seen = { done: 0, refused: 0 }
@@ -352,7 +352,7 @@ describe('while the owner of a directory exchanges it, and names in it, with lin
       trap.outside.assertUntouched(what)
     })
 
-  it('reads nothing that its owner may not read', async () => {
+  it('reads no file that the owner of the directory may not read', async () => {
     const trap = new Trap()
     writeFileSync(join(trap.outside.path, 'secret'), 'topsecret', { mode: 0o600 })
     const { end } = await trap.exchange()
@@ -374,7 +374,7 @@ describe('while the owner of a directory exchanges it, and names in it, with lin
   })
 })
 
-/** What a process without libc finds. @param body prints it, as JSON */
+/** Runs code in a process without libc. @param body the code, which prints a result as JSON @returns that result */
 async function withoutLibc<Found>(body: string, paths: readonly string[]): Promise<Found> {
   const code = `
     import { connect, createServer } from 'node:net'
@@ -398,8 +398,8 @@ async function withoutLibc<Found>(body: string, paths: readonly string[]): Promi
   return JSON.parse(stdout)
 }
 
-describe('where libc cannot be called, root', { skip }, () => {
-  it('opens and binds in all usual layouts as with it', async () => {
+describe('root, where libc cannot be called', { skip }, () => {
+  it('opens and binds in all common directory layouts, as with libc', async () => {
     const found = await withoutLibc<unknown[][]>(
       `
       const look = async path => {
@@ -437,7 +437,7 @@ describe('where libc cannot be called, root', { skip }, () => {
     )
   })
 
-  it('touches nothing of its own while the owner of a directory exchanges it, and names in it', async () => {
+  it('leaves the files of root untouched while the owner of a directory swaps it and its files', async () => {
     const trap = new Trap()
     const { end } = await trap.exchange()
     const seen = await withoutLibc<{ done: number; refused: number }>(
@@ -469,7 +469,7 @@ describe('where libc cannot be called, root', { skip }, () => {
   })
 })
 
-describe('a daemon that is root, where its paths lead through a link of another user', { skip }, () => {
+describe('a daemon that runs as root, with a path in a directory of another user', { skip }, () => {
   const OPTIONS: ReadonlyArray<readonly [string, (run: string) => Record<string, string | boolean>]> = [
     ['logto', run => ({ logto: `${run}/new` })],
     ['daemonize', run => ({ daemonize: `${run}/new` })],
@@ -484,14 +484,14 @@ describe('a daemon that is root, where its paths lead through a link of another 
     ['spooler-metrics-file', run => ({ 'spooler-metrics-file': `${run}/there` })],
   ]
   for (const [option, ini] of OPTIONS)
-    it(`makes, changes and removes nothing there: ${option}`, async () => {
+    it(`creates, changes and removes nothing behind a symbolic link, and logs the refusal: ${option}`, async () => {
       const trap = new Trap()
       trap.link()
       const spool = spoolDirectory()
       chmodSync(dirname(spool), 0o755)
       const daemon = await startDaemon({ spool, ini: ini(trap.run), isUnready: true })
       await until(
-        'it has tried',
+        'the daemon has ended, or has logged the refusal',
         () =>
           !daemon.isRunning || (/is running/.test(daemon.output) && /permission denied/i.test(daemon.output)),
       )
@@ -504,7 +504,7 @@ describe('a daemon that is root, where its paths lead through a link of another 
       trap.outside.assertUntouched(option)
     })
 
-  it('makes no file of root’s when its user moves the directory of the log and asks to reopen it', async () => {
+  it('keeps the old log open at a reload if its user has replaced the directory with a symbolic link', async () => {
     const trap = new Trap()
     const spool = spoolDirectory()
     chmodSync(dirname(spool), 0o755)
@@ -513,8 +513,8 @@ describe('a daemon that is root, where its paths lead through a link of another 
     const ini = { uid: USER, gid: USER, 'master-as-root': true, logto: log }
     const daemon = await startDaemon({ spool, ini, isUnready: true })
     const text = () => (existsSync(log) ? readFileSync(log, 'utf8') : '')
-    await until('it runs', () => {
-      if (!daemon.isRunning) throw new Error(`it has ended: ${daemon.output}`)
+    await until('the daemon runs', () => {
+      if (!daemon.isRunning) throw new Error(`the daemon has ended: ${daemon.output}`)
       return /is running/.test(text())
     })
     renameSync(trap.run, join(trap.home, 'moved'))
@@ -522,7 +522,7 @@ describe('a daemon that is root, where its paths lead through a link of another 
     lchownSync(trap.run, USER, USER)
     daemon.child.kill('SIGHUP')
     const moved = join(trap.home, 'moved/app.log')
-    await until('it says so', () =>
+    await until('the daemon logs that the log cannot be reopened', () =>
       /the log goes on in the old file: .*permission denied/.test(readFileSync(moved, 'utf8')),
     )
     trap.outside.assertUntouched('a reopened log')
@@ -531,7 +531,7 @@ describe('a daemon that is root, where its paths lead through a link of another 
     trap.outside.assertUntouched('a reopened log, after the end')
   })
 
-  it('prints nothing but a pid of a pidfile that is held', async () => {
+  it('does not print the content of a locked pidfile that holds no pid', async () => {
     const trap = new Trap()
     const pidfile = join(trap.run, 'app.pid')
     file(pidfile, USER, 'root:$6$SECRETHASH:19000\n')
@@ -548,8 +548,8 @@ describe('a daemon that is root, where its paths lead through a link of another 
   })
 })
 
-describe('the owner of a directory leads no command of root’s', { skip }, () => {
-  it('to another file: token', async () => {
+describe('a command of root, in a directory of another user', { skip }, () => {
+  it('writes nothing through a symbolic link: token', async () => {
     const trap = new Trap()
     writeFileSync(join(trap.outside.path, 'authorized_keys'), '', { mode: 0o600 })
     const outside = statSync(join(trap.outside.path, 'authorized_keys'))
@@ -567,7 +567,7 @@ describe('the owner of a directory leads no command of root’s', { skip }, () =
     assert.equal(statSync(join(trap.outside.path, 'authorized_keys')).ctimeMs, outside.ctimeMs)
   })
 
-  it('to a store in a directory of root’s: enqueue, through a link', async () => {
+  it('stores through a symbolic link of that user only with --as: enqueue', async () => {
     const trap = new Trap()
     trap.link()
     const { code, stderr } = await spoold(['enqueue', '--spooler', trap.run, 'a=b'])
@@ -584,7 +584,7 @@ describe('the owner of a directory leads no command of root’s', { skip }, () =
     assert.equal(statSync(join(mine, name)).uid, USER)
   })
 
-  it('by a second spool of a configuration: enqueue', async () => {
+  it('stores as the owner of the spool, even if the first spool of the ini is root’s: enqueue', async () => {
     const home = open()
     const [mine, theirs] = [directory(join(home, 'mine'), 0), directory(join(home, 'theirs'), USER)]
     const ini = join(home, 'app.ini')
@@ -598,8 +598,8 @@ describe('the owner of a directory leads no command of root’s', { skip }, () =
   })
 })
 
-describe('a touched file', { skip: skipUnless('root') }, () => {
-  it('that becomes a link to a large tree is looked at, and the tree is not', async () => {
+describe('a file that is watched for touches', { skip: skipUnless('root') }, () => {
+  it('is still watched when it becomes a symbolic link to a large tree, but the tree is not', async () => {
     const home = open()
     const tree = join(home, 'tree')
     for (let i = 0; i < 40; i++)
@@ -610,9 +610,9 @@ describe('a touched file', { skip: skipUnless('root') }, () => {
     const watch = watchTouches([path], each => touched.push(each))
     try {
       let text = ''
-      await until('it is told', () => {
+      await until('the first touch is reported', () => {
         text += 'x'
-        writeFileSync(path, text) // the first look may come later than the first of these
+        writeFileSync(path, text) // the watch may begin after the first of these writes
         return touched.length > 0
       })
       const steps = [
@@ -625,7 +625,7 @@ describe('a touched file', { skip: skipUnless('root') }, () => {
       for (const [i, step] of steps.entries()) {
         const known = touched.length
         step()
-        await until(`it is told of step ${i}`, () => touched.length > known)
+        await until(`step ${i} is reported`, () => touched.length > known)
       }
       assert.ok(watched() - before < 10, `${watched() - before} watches`)
     } finally {

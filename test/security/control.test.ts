@@ -26,7 +26,7 @@ const ASK = `
     socket.destroy()
   })`
 
-/** What a process of this user, with these groups, gets for a verb. */
+/** Returns what the socket answers a process of this user, with these groups. */
 async function asked(
   uid: number,
   groups: readonly number[],
@@ -39,10 +39,10 @@ async function asked(
   return stdout.trim()
 }
 
-describe('the sockets of spooler-control, of a daemon that root starts for a user', {
+describe('the spooler-control sockets of a daemon that root starts with uid', {
   skip: skipUnless('root'),
 }, () => {
-  it('let the group of the user look, and nobody but the user and root act', async () => {
+  it('let the group of the user view, and only the user and root act', async () => {
     const spool = spoolDirectory()
     chmodSync(dirname(spool), 0o755)
     giveAway(spool)

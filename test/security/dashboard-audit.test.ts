@@ -16,7 +16,7 @@ import { spoolDirectory, workspace } from '../helpers/workspace.js'
 const HANDLER = 'export default () => -2'
 const LATER = 4_000_000_000
 
-/** An admin who is about to remove a task that waits. */
+/** Starts a dashboard, drops a task that waits, and logs an admin in. */
 async function admin(spool = spoolDirectory()) {
   const dashboard = await startDashboard({ spool, handler: HANDLER })
   const name = taskName()
@@ -30,7 +30,7 @@ async function admin(spool = spoolDirectory()) {
   return { dashboard, spool, name, act }
 }
 
-/** What a process tells the kernel from now on, in the order of time. */
+/** Traces the system calls of the dashboard from now on, in order. */
 async function traced({ pid }: TestDashboard): Promise<{ readonly strace: ChildProcess; calls(): string[] }> {
   const log = join(workspace(), 'log')
   const strace = spawn('strace', ['-f', '-y', '-e', AUDITED_CALLS, '-o', log, '-p', String(pid())], {
@@ -43,7 +43,9 @@ async function traced({ pid }: TestDashboard): Promise<{ readonly strace: ChildP
 
 describe('the audit of the dashboard', () => {
   for (const action of ['remove', 'hold', 'bury'])
-    it(`has a line on disk before it does ${action}`, { skip: skipUnless('root', 'strace') }, async () => {
+    it(`has a line on disk before the dashboard does ${action}`, {
+      skip: skipUnless('root', 'strace'),
+    }, async () => {
       const { dashboard, spool, name, act } = await admin()
       const { strace, calls } = await traced(dashboard)
       assert.equal((await act(action)).status, 303)
@@ -54,9 +56,9 @@ describe('the audit of the dashboard', () => {
     })
 
   for (const [what, spoil] of [
-    ['that is read-only', (state: string) => chmodSync(state, 0o555)],
+    ['the directory .spoold is read-only', (state: string) => chmodSync(state, 0o555)],
     [
-      'whose audit is read-only',
+      'the audit file is read-only',
       (state: string) => {
         writeFileSync(join(state, 'audit'), '')
         give(join(state, 'audit'))
@@ -64,7 +66,7 @@ describe('the audit of the dashboard', () => {
       },
     ],
   ] as const)
-    it(`refuses to act in a directory ${what}`, async () => {
+    it(`makes every action fail with 503 if ${what}`, async () => {
       const { spool, name, act } = await admin()
       spoil(join(spool, '.spoold'))
       for (const action of ['remove', 'hold', 'bury']) {
@@ -76,7 +78,9 @@ describe('the audit of the dashboard', () => {
       assert.equal(existsSync(join(spool, '.spoold/records', `${name}.json`)), false)
     })
 
-  it('refuses to act on a full disk', { skip: skipUnless('root', 'mount') }, async () => {
+  it('makes an action fail with 503 if its line does not fit on the disk', {
+    skip: skipUnless('root', 'mount'),
+  }, async () => {
     const disk = smallDisk('size=1m,mode=0755')
     const spool = join(disk, 'spool')
     mkdirSync(spool)
@@ -85,8 +89,8 @@ describe('the audit of the dashboard', () => {
     for (const bytes of [2 ** 21, 4096])
       try {
         writeFileSync(join(disk, `filler${bytes}`), Buffer.alloc(bytes))
-      } catch {} // so far, and no further
-    await until('no line fits any more', async () => (await act('hold')).status === 503)
+      } catch {} // the disk is full
+    await until('no line of the audit fits on the disk', async () => (await act('hold')).status === 503)
     const held = readAudit(spool, 99).length
     const { status, text } = await act('remove')
     assert.equal(status, 503)

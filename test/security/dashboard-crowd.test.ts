@@ -11,12 +11,12 @@ import { until } from '../helpers/until.js'
 import { cpuMsOf, openFiles, peakMemoryMb } from '../helpers/usage.js'
 
 const HANDLER = 'export default () => -2'
-/** Slow and greedy clients at a time. */
+/** How many slow and greedy clients are connected at a time. */
 const CROWD = isLong ? 2000 : 1000
 const TASKS_BESIDE = 500
 /** Requests that never end. */
 const SLOW = ['', 'GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n']
-/** They come back when they are sent away. */
+/** How many connections have to be made: a client comes back when it is disconnected. */
 const ARRIVALS = isLong ? 100_000 : 2 * CROWD
 
 /** Opens connections that send these bytes, slowly or never to the end, and come back when they are closed. */
@@ -53,8 +53,8 @@ class Crowd {
   }
 }
 
-describe('a crowd of clients', () => {
-  it('that are slow, or ask for too much, costs no task anything, changes nothing, and keeps nobody out for long', async test => {
+describe('clients of the dashboard', () => {
+  it('that are slow or greedy do not slow tasks down, change nothing, and let a viewer log in', async test => {
     const { daemon, place, spool, pid, tokenOf } = await startDashboard({ handler: HANDLER })
     const process = pid() ?? assert.fail()
     const daemonCpuMs = () =>
@@ -71,7 +71,7 @@ describe('a crowd of clients', () => {
       const form = 'count=1&typed=1&csrf=x'
       return `POST ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: http://127.0.0.1\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: ${form.length}\r\n\r\n${form}`
     }
-    await runs(spool, 100) // what is compiled and loaded once
+    await runs(spool, 100) // so that code is loaded and compiled before it is measured
     const alone = await costOf(TASKS_BESIDE)
     const crowd = new Crowd(
       place,
@@ -88,7 +88,7 @@ describe('a crowd of clients', () => {
       CROWD,
     )
     let mostFiles = 0
-    await until('they came', () => {
+    await until('enough clients have connected', () => {
       mostFiles = Math.max(mostFiles, openFiles(process))
       return crowd.came > ARRIVALS
     })
@@ -100,7 +100,7 @@ describe('a crowd of clients', () => {
     assert.deepEqual(leftIn(spool), [kept])
     assert.equal(existsSync(join(spool, '.spoold/audit')), false)
     const browser = new Browser(place)
-    await until('somebody honest is let in', async () => {
+    await until('a viewer can log in', async () => {
       const reply = await browser.logIn(tokenOf('viewer')).catch(() => undefined)
       return reply?.status === 303
     })
@@ -110,11 +110,11 @@ describe('a crowd of clients', () => {
     )
     assert.ok(peakMemoryMb(process) <= 80, `${peakMemoryMb(process)} MB`)
     crowd.leave()
-    assert.equal(pid(), process, 'it is the same process')
+    assert.equal(pid(), process, 'the dashboard was not restarted')
     assert.doesNotMatch(daemon.output, /dashboard died/)
   })
 
-  it('that send too much are refused, and nothing is kept of it', async () => {
+  it('that send too much are refused, and a viewer can still log in', async () => {
     const { place, tokenOf } = await startDashboard({ handler: HANDLER })
     const large = await send(place, '/login', { form: { token: 'x'.repeat(5 * 1024 * 1024) } }).catch(
       () => undefined,

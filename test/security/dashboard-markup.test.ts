@@ -14,7 +14,7 @@ import { until } from '../helpers/until.js'
 
 const LATER = 4_000_000_000
 const evil = (where: string) => `<img src=x onerror=alert(1) class=evil title=${where}>`
-/** Latin-1: no UTF-8. */
+/** Latin-1, which is not valid UTF-8. */
 const FRENCH = 't\xe2che-\xe9t\xe9'
 
 const HANDLER = `
@@ -24,7 +24,7 @@ export default async (env, task) => {
   return task.SPOOL_OK
 }`
 
-/** Stores a task under any bytes, a character per byte. */
+/** Stores a task under a name of any bytes, one character per byte. */
 function store(
   spool: string,
   name: string,
@@ -41,7 +41,7 @@ function store(
 
 const namesIn = (directory: string) => readdirSync(directory, { encoding: 'latin1' })
 
-describe('what strangers write, in a browser', { skip: skipUnless('chromium') }, () => {
+describe('untrusted text in a browser', { skip: skipUnless('chromium') }, () => {
   let at: TestDashboard
   const started = startDashboard({
     handler: HANDLER,
@@ -64,7 +64,7 @@ describe('what strangers write, in a browser', { skip: skipUnless('chromium') },
     )
     store(spool, evil('failed'), { fails: evil('error') })
     store(spool, evil('runs'), { hangs: evil('hangs') })
-    await until('one runs, and one has failed', async () => {
+    await until('one task runs, and one has failed', async () => {
       const { daemon } = at
       return daemon.output.includes('managing request') && daemon.output.includes('alert(1)')
     })
@@ -76,7 +76,7 @@ describe('what strangers write, in a browser', { skip: skipUnless('chromium') },
       .filter(path => !path.endsWith('/body'))
       .map(path => path.replace(':spool', at.id).replace(':ref', urlTextOf(ref)).replace(':action', 'hold'))
 
-  it('is text on every page: names, keys, values, bodies, errors, and what the audit says of them', async () => {
+  it('is shown as text, not as markup: names, keys, values, bodies, errors and the audit', async () => {
     const { page, complaints } = await admin()
     const refs = namesIn(at.spool).filter(name => name.startsWith('<') || name === 'json')
     assert.ok(refs.length >= 3, refs.join())
@@ -126,18 +126,18 @@ describe('what strangers write, in a browser', { skip: skipUnless('chromium') },
     assert.deepEqual(
       all.filter(where => !seen.has(where)),
       [],
-      'is not shown at all',
+      'these texts are on no page',
     )
     assert.deepEqual(complaints, [])
     await page.context().close()
   })
 
-  it('can be a name that is not UTF-8: listed, opened, held, selected and cancelled by clicks', async () => {
+  it('may be a task name that is not UTF-8, and clicks open, hold, remove and cancel that task', async () => {
     store(at.spool, `${FRENCH}-1`, { n: '1' }, '', LATER)
     store(at.spool, `${FRENCH}-2`, { hangs: 'yes' })
     const { page, complaints } = await admin()
     const link = (n: number) => page.locator(`a[href$="/tasks/${urlTextOf(`${FRENCH}-${n}`)}"]`)
-    await until('it is listed', async () => {
+    await until('the task is listed', async () => {
       await page.goto(urlOf(at, `/spools/${at.id}/waiting?show=later`))
       return (await link(1).count()) > 0
     })
@@ -154,7 +154,7 @@ describe('what strangers write, in a browser', { skip: skipUnless('chromium') },
     await page.getByText('1 removed').waitFor()
     assert.ok(!namesIn(at.spool).includes(`${FRENCH}-1`))
     assert.match(readAudit(at.spool, 1)[0]?.task ?? '', /-1$/)
-    await until('the other one runs', async () => {
+    await until('the other task runs', async () => {
       await page.goto(urlOf(at, `/spools/${at.id}/running`))
       return (await link(2).count()) > 0
     })

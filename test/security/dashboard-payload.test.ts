@@ -19,11 +19,11 @@ export default env => {
   const { password } = JSON.parse(env.kwargs)
   throw new Error('password=' + env.password + ' given ' + password + ' to "' + env.customer + '"')
 }`
-/** What nobody may see where they are hidden, and nobody without the right to payloads anywhere. */
+/** Values that nobody may see if spooler-hide names their keys, and otherwise nobody without the right to payloads. */
 const HIDDEN = [SECRET, SPACED, 's3cr3t-exec']
 const PAYLOAD = [...HIDDEN, 's3cr3t-command', 's3cr3t-pause', 's3cr3t-open']
 
-/** Every page, about every task there is. */
+/** Returns the paths of all pages, for each of these tasks. */
 function everyPage(refs: readonly string[]): string[] {
   return PAGES.flatMap(({ path }) =>
     path.includes(':ref') ? refs.map(ref => path.replace(':ref', urlTextOf(ref))) : [path],
@@ -34,7 +34,7 @@ function everyPage(refs: readonly string[]): string[] {
     )
 }
 
-/** A dashboard over tasks with a secret: waiting, retrying, held, paused and dead ones. */
+/** Starts a dashboard with tasks that contain a secret: waiting, retrying, held, paused and dead ones. */
 async function withSecrets(ini: Record<string, string>): Promise<TestDashboard & { pages: string[] }> {
   const dashboard = await startDashboard({
     handler: FAILS,
@@ -89,7 +89,7 @@ async function assertHides(
   return all
 }
 
-/** Does every action, as far as the role goes, and reads what it says. @returns all notices */
+/** Asks for every action that keeps the tasks. @returns the texts of all replies */
 async function actEach(
   { place, tokenOf }: TestDashboard,
   role: Role,
@@ -126,7 +126,7 @@ describe('the payload of tasks', () => {
   })
 
   for (const role of ROLES)
-    it(`is on no page for a ${role} without the right to it, and on some with it`, async () => {
+    it(`is on no page for a ${role} without the right to payloads, and on some pages with it`, async () => {
       const [blind, sighted] = [new Browser(at.place), new Browser(at.place)]
       await blind.logIn(at.tokenOf(role))
       await sighted.logIn(at.tokenOf(role, true))
@@ -136,14 +136,14 @@ describe('the payload of tasks', () => {
       assert.ok(shown >= 3, `${shown} pages`)
     })
 
-  it('is in nothing that an act says to somebody without the right to it', async () => {
+  it('is in no reply to an action of an operator without the right to payloads', async () => {
     const said = await actEach(at, 'operator', false)
     assert.match(said, /paused: tasks with customer=\[hidden\]; tasks with to=\[hidden\]; all tasks/)
     for (const value of PAYLOAD) assert.ok(!said.includes(value), value)
     assert.match(await actEach(at, 'operator', true), new RegExp(`tasks with customer=&quot;${SPACED}&quot;`))
   })
 
-  it('is not found by pausing guesses, nor by ending the pauses of some', async () => {
+  it('cannot be guessed by a pause, a resume or a filter without the right to payloads', async () => {
     const operator = new Browser(at.place)
     await operator.logIn(at.tokenOf('operator'))
     const page = (await operator.get('/spools/spool')).text
@@ -166,14 +166,14 @@ describe('the payload of tasks', () => {
   })
 })
 
-describe('what spooler-hide hides', () => {
+describe('a value that spooler-hide hides', () => {
   let at: Awaited<ReturnType<typeof withSecrets>>
   const started = withSecrets({ 'spooler-hide': 'password,customer' })
   before(async () => {
     at = await started
   })
 
-  it('is on no page for anybody, in no notice, and in no line of the log', async () => {
+  it('is on no page, in no reply to an action, and in no line of the log', async () => {
     const admin = new Browser(at.place)
     await admin.logIn(at.tokenOf('admin', true))
     const text = await assertHides(admin, at.pages, HIDDEN)
@@ -186,7 +186,7 @@ describe('what spooler-hide hides', () => {
     }
   })
 
-  it('is found by no filter, and paused by nobody', async () => {
+  it('matches no filter, and cannot be the key of a pause', async () => {
     const admin = new Browser(at.place)
     await admin.logIn(at.tokenOf('admin', true))
     const found = async (query: Record<string, string>) => {
@@ -210,6 +210,8 @@ describe('what spooler-hide hides', () => {
       assert.match(text, /what (customer|kwargs|to) has is hidden/i)
     }
     assert.equal((await admin.post('/spools/spool/pause', { csrf, key: 'to=other' })).status, 303)
-    await until('it is said', async () => (await admin.get('/spools/spool')).text.includes('to=other'))
+    await until('the page shows the pause', async () =>
+      (await admin.get('/spools/spool')).text.includes('to=other'),
+    )
   })
 })

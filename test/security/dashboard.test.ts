@@ -15,7 +15,7 @@ import { spoolDirectory } from '../helpers/workspace.js'
 const HANDLER = 'export default () => -2'
 
 describe('the process of the dashboard', () => {
-  it('is the user of the spools', { skip: skipUnless('root') }, async () => {
+  it('runs as the user of the spools', { skip: skipUnless('root') }, async () => {
     const { daemon, pid } = await startDashboard({ handler: HANDLER })
     const { uids, gids } = identityOf(pid() ?? assert.fail())
     assert.deepEqual(
@@ -25,21 +25,21 @@ describe('the process of the dashboard', () => {
     assert.deepEqual(identityOf(daemon.pid).uids, uids)
   })
 
-  it('is not there where it would be root', { skip: skipUnless('root') }, async () => {
+  it('is not started if it would run as root', { skip: skipUnless('root') }, async () => {
     const ini = { 'spooler-dashboard': '127.0.0.1:0' }
     const daemon = await startDaemon({ spool: spoolDirectory(), handler: HANDLER, ini })
     await daemon.waitFor(/dashboard is left closed, because it does not run as root: set uid/)
     assert.doesNotMatch(daemon.output, /dashboard enabled/)
   })
 
-  it('may be killed in a loop: tasks run, and it comes back', async () => {
+  it('is started again each time it is killed, and tasks run meanwhile', async () => {
     const ini = { 'spooler-quiet': true }
     const { daemon, spool, pid } = await startDashboard({ handler: HANDLER, ini })
     for (let i = 0; i < 3; i++) {
-      const killed = await until('it is there', pid)
+      const killed = await until('the dashboard runs', pid)
       process.kill(killed, 'SIGKILL')
       await runs(spool, 20)
-      await until('another one is there', () => pid() !== undefined && pid() !== killed)
+      await until('the dashboard runs again', () => pid() !== undefined && pid() !== killed)
     }
     assert.equal(daemon.isRunning, true)
     assert.match(daemon.output, /the dashboard died \(SIGKILL\); it is started again in 1 s/)
@@ -47,8 +47,8 @@ describe('the process of the dashboard', () => {
   })
 })
 
-describe('who comes to the dashboard', () => {
-  it('without tokens may read names and numbers, and nothing else', async () => {
+describe('a client of the dashboard', () => {
+  it('may only read if no tokens are configured', async () => {
     const { place, spool } = await startDashboard({ handler: HANDLER, hasTokens: false })
     dropLater(spool)
     const browser = new Browser(place)
@@ -61,7 +61,7 @@ describe('who comes to the dashboard', () => {
     assert.deepEqual(leftIn(spool), before)
   })
 
-  it('with a wrong token, or one that was taken back, is not let in', async () => {
+  it('with a wrong or revoked token is not let in', async () => {
     const { place, tokenOf, daemon } = await startDashboard({ handler: HANDLER })
     const browser = new Browser(place)
     for (const token of ['', 'x', tokenOf('viewer').slice(1), `${tokenOf('viewer')}x`])
@@ -72,10 +72,10 @@ describe('who comes to the dashboard', () => {
     assert.equal((await browser.get('/')).status, 200)
     const file = join(dirname(daemon.iniFile), 'tokens')
     writeFileSync(file, '# nobody\n')
-    await until('it is not let in', async () => (await browser.get('/')).status !== 200)
+    await until('the revoked token is not let in', async () => (await browser.get('/')).status !== 200)
   })
 
-  it('with the token of a file that others can read is not let in, and the log says why', async () => {
+  it('is not let in if others can read the token file, and the log says why', async () => {
     const { place, tokenOf, daemon } = await startDashboard({ handler: HANDLER })
     const home = dirname(daemon.iniFile)
     chmodSync(join(home, 'tokens'), 0o644)
@@ -86,7 +86,7 @@ describe('who comes to the dashboard', () => {
     await daemon.waitFor(/\[spooler dashboard\] nobody is let in by a token: .*run chmod 600/)
   })
 
-  it('logs nobody else out, however often', async () => {
+  it('that logs in often ends only the oldest sessions of its own token', async () => {
     const { place, tokenOf } = await startDashboard({ handler: HANDLER })
     const admin = new Browser(place)
     await admin.logIn(tokenOf('admin'))
@@ -94,19 +94,23 @@ describe('who comes to the dashboard', () => {
     for (const viewer of viewers) assert.equal((await viewer.logIn(tokenOf('viewer'))).status, 303)
     assert.equal((await admin.get('/')).status, 200)
     assert.equal((await viewers.at(-1)?.get('/'))?.status, 200)
-    assert.equal((await viewers.at(0)?.get('/'))?.headers.location, '/login', 'only its own oldest session')
+    assert.equal(
+      (await viewers.at(0)?.get('/'))?.headers.location,
+      '/login',
+      'the oldest session of its own token has ended',
+    )
     const sessions = new Sessions()
     const id = sessions.begin('admin')
     for (let n = 0; n < 10_000; n++) sessions.begin(`viewer ${n % 7}`)
     assert.equal(sessions.tokenHashOf(id), 'admin')
   })
 
-  it('at two dashboards of one host has a session at each, also through tunnels', async () => {
+  it('has a session at each of two dashboards on one host, through tunnels too', async () => {
     const [one, other] = [
       await startDashboard({ handler: HANDLER }),
       await startDashboard({ handler: HANDLER }),
     ]
-    /** What a browser sends to every port of a host. */
+    /** The cookies that a browser sends to every port of a host. */
     const jar = new Map<string, string>()
     const cookie = () => Array.from(jar, pair => pair.join('=')).join('; ')
     const logIn = async (place: Place, token: string, host: Record<string, string> = {}) => {
@@ -126,7 +130,7 @@ describe('who comes to the dashboard', () => {
     assert.equal(jar.size, 4)
   })
 
-  it('on a unix socket has its role, and nobody else can open it', async () => {
+  it('on a unix socket has the role of the socket, which only its owner can open', async () => {
     const spool = spoolDirectory()
     const path = join(dirname(spool), 'run/admin.sock')
     const { place } = await startDashboard({
@@ -140,11 +144,11 @@ describe('who comes to the dashboard', () => {
     const page = await browser.get('/spools/spool/bulk/remove')
     const act = `/spools/spool/tasks/${urlTextOf(name)}/remove`
     assert.equal((await browser.post(act, { csrf: csrfIn(page.text) })).status, 303)
-    await until('it is gone', () => leftIn(spool).length === 0)
+    await until('the task is gone', () => leftIn(spool).length === 0)
     assert.equal((await send(place, '/', { headers: { host: 'rebound.example' } })).status, 421)
   })
 
-  it('through a proxy is who the proxy says, with no other name of the server', async () => {
+  it('through a proxy is who the proxy says, but only under the configured host name', async () => {
     const spool = spoolDirectory()
     const path = join(dirname(spool), 'run/proxy.sock')
     const { place } = await startDashboard({
@@ -167,8 +171,8 @@ describe('who comes to the dashboard', () => {
   })
 })
 
-describe('what a URL can mean', () => {
-  it('is nothing but the daemon’s spools, and what can be a task there', async () => {
+describe('a URL of the dashboard', () => {
+  it('reaches only tasks in the spools of the daemon, and redirects to no other site', async () => {
     const { place, tokenOf, spool } = await startDashboard({ handler: HANDLER })
     const browser = new Browser(place)
     await browser.logIn(tokenOf('admin', true))

@@ -15,8 +15,8 @@ import { spoolDirectory, workspace } from '../helpers/workspace.js'
 const LASTS_MS = isLong ? 20_000 : 1000
 
 /**
- * A spool of a user, who exchanges a priority and all of `.spoold` with links to what is root's, without rest. Names are
- * the same on both sides: whoever goes by a path finds something to open, to change and to remove there.
+ * A spool whose owner keeps swapping a priority directory and `.spoold` for links to a directory of root. Both sides have
+ * the same names, so that whoever goes by a path finds something to open, to change and to remove there.
  */
 class Trap {
   readonly spool = spoolDirectory()
@@ -27,7 +27,7 @@ class Trap {
     this.outside = new Canaries(join(dirname(this.spool), 'outside'), ['uwsgi_spoolfile_on_x'])
   }
 
-  /** Tasks, dead letters, and leftovers: something for everybody to do. */
+  /** Makes tasks, dead letters and leftovers, so that every command has something to do. */
   fill(): void {
     for (const name of ['7', '.spoold', '.spoold/dead', '.spoold/records', '.spoold/locks', '.spoold/ids'])
       mkdirSync(join(this.spool, name), { recursive: true, mode: 0o700 })
@@ -54,21 +54,21 @@ class Trap {
   }
 }
 
-/** If it has not run yet. */
+/** Gives a task to the user, unless it has run already. */
 function giveTask(path: string): void {
   try {
     lchownSync(path, USER, USER)
   } catch {}
 }
 
-/** Again and again, for as long as a case lasts; at least once. */
+/** Calls `act` again and again for LASTS_MS, at least once. */
 async function again(act: () => Promise<unknown>): Promise<void> {
   const end = performance.now() + LASTS_MS
   do await act()
   while (performance.now() < end)
 }
 
-describe('while the owner of a directory exchanges a new socket with a link, root', {
+describe('root, while the owner of a directory swaps a new socket for a symbolic link', {
   skip: skipUnless('root', 'python3'),
 }, () => {
   it('gives no other file the mode and the owner of the socket', async () => {
@@ -90,7 +90,7 @@ describe('while the owner of a directory exchanges a new socket with a link, roo
     const exchanger = await exchangeNames(USER, [[join(directory, '.app.sock.*'), link]])
     let exchanged = 0
     await until(
-      'the link was in the place of the new socket now and then',
+      'the link has been in the place of the new socket 20 times',
       async () => {
         for (const name of readdirSync(directory)) rmSync(join(directory, name), { force: true })
         symlinkSync(join(outside.path, 'victim'), link)
@@ -110,7 +110,7 @@ describe('while the owner of a directory exchanges a new socket with a link, roo
   })
 })
 
-describe('while the owner of a spool exchanges names, root', {
+describe('root, while the owner of a spool swaps its directories for symbolic links', {
   skip: skipUnless('root', 'python3'),
 }, () => {
   const COMMANDS: ReadonlyArray<readonly [string, (spool: string) => readonly string[]]> = [
@@ -127,7 +127,7 @@ describe('while the owner of a spool exchanges names, root', {
     ['show', spool => ['show', join(spool, '7/victim')]],
   ]
   for (const [what, args] of COMMANDS)
-    it(`touches nothing outside by ${what}`, async () => {
+    it(`changes nothing outside the spool by ${what}`, async () => {
       const trap = new Trap()
       trap.fill()
       const { end } = await trap.set()
@@ -136,7 +136,7 @@ describe('while the owner of a spool exchanges names, root', {
       trap.outside.assertUntouched(what)
     })
 
-  it('touches nothing outside by any command, while the spool itself is exchanged', async () => {
+  it('changes nothing outside the spool by any command, even if the spool itself is swapped', async () => {
     const home = workspace()
     chmodSync(home, 0o755)
     const outside = new Canaries(join(home, 'outside'), ['uwsgi_spoolfile_on_x', 'package.json'])
@@ -165,7 +165,7 @@ describe('while the owner of a spool exchanges names, root', {
     outside.assertUntouched('an exchanged spool')
   })
 
-  it('touches nothing outside by a move', async () => {
+  it('changes nothing outside the spool by a move', async () => {
     const trap = new Trap()
     trap.fill()
     const target = spoolDirectory()
@@ -177,7 +177,7 @@ describe('while the owner of a spool exchanges names, root', {
   })
 
   for (const masterAsRoot of [false, true])
-    it(`touches nothing outside by a start, a reload, a run, a sweep and a purge${masterAsRoot ? ', with master-as-root' : ''}`, async () => {
+    it(`changes nothing outside the spool by starts, reloads, runs, sweeps and purges${masterAsRoot ? ', with master-as-root' : ''}`, async () => {
       const trap = new Trap()
       trap.fill()
       const { end } = await trap.set()
@@ -208,7 +208,7 @@ describe('while the owner of a spool exchanges names, root', {
       trap.outside.assertUntouched('a daemon')
     })
 
-  it('touches nothing outside by doctor', async () => {
+  it('changes nothing outside the spool by doctor', async () => {
     const trap = new Trap()
     trap.fill()
     const ini = join(dirname(trap.spool), 'app.ini')

@@ -13,7 +13,7 @@ import { drop, packet } from '../helpers/files.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
-/** Hidden: nobody sees them, whichever output says them. */
+/** Values that are hidden: no output may show them. */
 const HIDDEN = {
   value: 'hush-value',
   nested: 'hush-nested',
@@ -26,7 +26,7 @@ const HIDDEN = {
   env: 'hush-env',
   alarm: 'hush-alarm',
 } as const
-/** Payload: for those who may read it. */
+/** Values that only those with the right to payloads may see. */
 const PAYLOAD = {
   value: 'freight-value',
   error: 'freight-error',
@@ -54,7 +54,7 @@ const VARS = {
 }
 const BODY = JSON.stringify({ password: HIDDEN.body })
 
-/** Says what it was given: with its key, alone, quoted and in JSON. */
+/** Prints and throws what it was given: with its key, alone, quoted and in JSON. */
 const HANDLER = `
 export default (env, task) => {
   const { password, deep } = JSON.parse(env.kwargs)
@@ -96,7 +96,7 @@ async function startHiding(spool: string, ini: Readonly<Record<string, string | 
   })
 }
 
-/** Everything that a socket says. */
+/** Returns everything that a socket sends. */
 const readSocket = (path: string) =>
   new Promise<string>((resolve, reject) => {
     let text = ''
@@ -106,7 +106,7 @@ const readSocket = (path: string) =>
     socket.once('error', reject)
   })
 
-describe('what is hidden', () => {
+describe('a hidden value', () => {
   const spool = spoolDirectory()
   const at = (name: string) => join(dirname(spool), name)
   let daemon: Daemon
@@ -115,15 +115,18 @@ describe('what is hidden', () => {
     daemon = await started
     await daemon.waitFor(/task dies failed, runs again/)
     await daemon.waitFor(/task fails failed, runs again/)
-    await until('it runs again', async () => (await inProcess(['kick', join(spool, 'dies')])).code === 0)
-    await until('one is dead', () => existsSync(join(spool, '.spoold/dead/dies.json')))
+    await until(
+      'the task can be run again',
+      async () => (await inProcess(['kick', join(spool, 'dies')])).code === 0,
+    )
+    await until('the task is a dead letter', () => existsSync(join(spool, '.spoold/dead/dies.json')))
     const pair = ['--key', `customer=${HIDDEN.spaced}`, '--key', `to=${PAYLOAD.pause}`]
     for (const key of [pair.slice(0, 2), pair.slice(2)])
       assert.equal((await inProcess(['pause', ...key, spool])).code, 0)
     await daemon.waitFor(new RegExp(PAYLOAD.pause))
   })
 
-  it('is in no line of the log, and in no record, dead letter or audit: neither with its key nor without', async () => {
+  it('is in no line of the log and in no record, dead letter or audit, with or without its key', async () => {
     assertHides(daemon.output, 'the log')
     assert.match(daemon.output, /login failed for \[hidden\] \[hidden\] \[hidden\] \[hidden\] \[hidden\] /)
     assert.match(daemon.output, /paused: tasks with customer=\[hidden\]/)
@@ -132,7 +135,7 @@ describe('what is hidden', () => {
     const isOurs = (path: string) => path.endsWith('.json') || path === 'audit'
     const texts = files.filter(isOurs).map(path => readFileSync(join(state, path), 'utf8'))
     assert.ok(texts.length >= 3, files.join())
-    for (const text of texts) assertHides(text, 'a file of ours')
+    for (const text of texts) assertHides(text, 'a file in .spoold')
   })
 
   /** The same configuration, with a spool on Redis besides. */
@@ -168,7 +171,7 @@ describe('what is hidden', () => {
       ].filter(([flag = '']) => flags.some(([text]) => text.includes(flag)) && flag !== '--follow')
       const needed = { wait: ['--timeout', '0.05s'], move: ['--to', spoolDirectory()] }[name] ?? []
       const forms = bases.flatMap(base => [base, ...more.map(extra => [...base, ...extra])])
-      // what changes something is only asked what it would change
+      // commands that change something do a dry run
       const isDry = has('--dry-run')
       const shown = forms.map(form => [
         ...form,
@@ -198,7 +201,7 @@ describe('what is hidden', () => {
       assert.ok(stdout.includes(value), value)
   })
 
-  it('is in no answer of a control socket, and no payload in one for viewers', async () => {
+  it('is in no answer of a control socket, and viewers get no payload either', async () => {
     const sockets = { operator: [at('act.sock'), controlOf(spool)], viewer: [at('view.sock')] }
     const [all = ''] = await askDaemon(at('act.sock'), 'nothing', {}).then(
       () => [],
@@ -226,25 +229,25 @@ describe('what is hidden', () => {
     for (const value of [PAYLOAD.command, PAYLOAD.pause]) assert.ok(whole.includes(value), value)
   })
 
-  it('is in no statistics and no metrics, where there are no roles, and neither is payload; whoever may open the socket', async () => {
+  it('is not in the statistics or metrics, and neither is payload, because they know no roles', async () => {
     const port = Number(/metrics enabled on \S*:(\d+)/.exec(daemon.output)?.[1])
-    const pushed = await until('something is pushed', () => readFileSync(at('pushed'), 'utf8'))
+    const pushed = await until('statistics are pushed', () => readFileSync(at('pushed'), 'utf8'))
     const texts = [await readSocket(at('stats.sock')), (await ask(port, '/metrics')).text, pushed]
     for (const text of texts) {
       assert.ok(text.length > 100)
-      assertHides(text, 'what is published')
-      assertHides(text, 'what is published', PAYLOAD)
+      assertHides(text, 'the statistics or metrics')
+      assertHides(text, 'the statistics or metrics', PAYLOAD)
     }
     assert.match(texts[0] ?? '', /"command":"true"/)
   })
 
-  it('is hidden in what was written before it was', async () => {
+  it('is hidden in what was written before spooler-hide was set', async () => {
     const old = spoolDirectory()
     const task = packet({ ...VARS, n: '1' }, BODY)
     drop(old, 'task', task)
     const daemon = await startDaemon({ spool: old, handler: HANDLER, ini: { 'spooler-max-attempts': '1' } })
     const dead = join(old, '.spoold/dead/task')
-    await until('it is dead', () => existsSync(`${dead}.json`))
+    await until('the task is buried', () => existsSync(`${dead}.json`))
     assert.equal((await inProcess(['pause', '--key', `customer=${HIDDEN.spaced}`, old])).code, 0)
     assert.ok((await inProcess(['logs', old])).stdout.includes(HIDDEN.value))
     writeFileSync(

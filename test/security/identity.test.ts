@@ -27,7 +27,7 @@ import { until } from '../helpers/until.js'
 import { BIN, ROOT, spoolDirectory, workspace } from '../helpers/workspace.js'
 
 const skip = skipUnless('root')
-/** One that no machine has. */
+/** A gid that no machine uses. */
 const GROUP = 65_123
 const UNDER_ROOT = { uid: USER, gid: USER, 'master-as-root': true }
 
@@ -40,7 +40,7 @@ function userSpool(): string {
 }
 
 describe('a daemon with master-as-root', { skip }, () => {
-  it('is the user itself; root is only its parent, and works nowhere', async () => {
+  it('runs as the user, and only its parent runs as root', async () => {
     const spool = userSpool()
     const daemon = await startDaemon({ spool, ini: UNDER_ROOT })
     assert.deepEqual(identityOf(daemon.pid).uids, [0, 0, 0, 0])
@@ -50,7 +50,7 @@ describe('a daemon with master-as-root', { skip }, () => {
     assert.equal(statSync(join(spool, '.spoold')).uid, USER)
   })
 
-  it('has the groups that the user has, and those of add-gid, in its workers too', async () => {
+  it('gives its workers the groups of add-gid, and none of root', async () => {
     const spool = userSpool()
     const handler =
       'export default (env, task) => { JOURNAL(process.getgroups().join()); return task.SPOOL_OK }'
@@ -58,13 +58,13 @@ describe('a daemon with master-as-root', { skip }, () => {
     const daemon = await startDaemon({ spool, handler, ini: { ...UNDER_ROOT, 'add-gid': ['7', '12'] } })
     giveAway(spool)
     await spoold(['enqueue', '--spooler', spool, 'a=b'])
-    await until('it has run', () => daemon.journal().length === 1)
+    await until('the task has run', () => daemon.journal().length === 1)
     const groups = (daemon.journal()[0] ?? '').split(',').map(Number)
     assert.ok(groups.includes(7) && groups.includes(12), String(groups))
-    assert.ok(!groups.includes(0), "root's are gone")
+    assert.ok(!groups.includes(0), 'the group of root is dropped')
   })
 
-  it('has in its workers the groups of which a user with a name is a member', {
+  it('gives its workers the groups of which the user is a member, if uid is a name', {
     skip: skipUnless('root', 'mount'),
   }, async () => {
     const spool = userSpool()
@@ -79,13 +79,13 @@ describe('a daemon with master-as-root', { skip }, () => {
       under: ['unshare', '-m', 'sh', '-c', script, 'sh'],
     })
     await spoold(['enqueue', '--spooler', spool, 'a=b'])
-    await until('it has run', () => daemon.journal().length === 1)
+    await until('the task has run', () => daemon.journal().length === 1)
     assert.deepEqual(daemon.journal(), [[GROUP, USER].sort((a, b) => a - b).join()])
   })
 
-  it('says in a line that it may not become the user, as in a container without capabilities', async () => {
+  it('logs in one line that it cannot become the user, as in a container without capabilities', async () => {
     const spool = userSpool()
-    chownSync(dirname(spool), USER, USER) // below it, a process of that user is asked
+    chownSync(dirname(spool), USER, USER) // below it, paths are opened by a process of that user
     const daemon = await startDaemon({
       spool,
       ini: { uid: USER, gid: USER },
@@ -97,7 +97,7 @@ describe('a daemon with master-as-root', { skip }, () => {
     assert.doesNotMatch(daemon.output, /^ +at /m)
   })
 
-  it('keeps pidfile, log and the file of a socket where only root may write', async () => {
+  it('creates, reopens and removes its pidfile, log and socket where only root may write', async () => {
     const spool = userSpool()
     const [pid, log, sock] = ['pid', 'log', 'sock'].map(name => join(dirname(spool), name)) as [
       string,
@@ -106,12 +106,12 @@ describe('a daemon with master-as-root', { skip }, () => {
     ]
     const ini = { ...UNDER_ROOT, pidfile: pid, logto: log, socket: sock, vacuum: true }
     const daemon = await startDaemon({ spool, ini, isUnready: true })
-    await until('it runs', () => existsSync(log) && /is running/.test(readFileSync(log, 'utf8')))
+    await until('the daemon runs', () => existsSync(log) && /is running/.test(readFileSync(log, 'utf8')))
     assert.equal(readFileSync(pid, 'utf8'), `${daemon.pid}\n`)
     renameSync(log, `${log}.1`)
     daemon.child.kill('SIGHUP')
     await until(
-      'the log is opened anew',
+      'the log is reopened',
       () => existsSync(log) && /are reloaded/.test(readFileSync(log, 'utf8')),
     )
     daemon.child.kill('SIGTERM')
@@ -120,11 +120,11 @@ describe('a daemon with master-as-root', { skip }, () => {
     assert.match(readFileSync(log, 'utf8'), /goodbye to uWSGI/)
   })
 
-  it('ends when its parent is killed, and ends it with its own exit code', async () => {
+  it('ends if its parent is killed, and passes its exit code to its parent', async () => {
     const daemon = await startDaemon({ spool: userSpool(), ini: UNDER_ROOT })
     const [master = 0] = daemon.workers()
     daemon.child.kill('SIGKILL')
-    await until('it has ended', () => !existsSync(`/proc/${master}`))
+    await until('the master has ended', () => !existsSync(`/proc/${master}`))
     const failing = await startDaemon({
       spool: userSpool(),
       handler: 'throw new Error("boom")',
@@ -135,7 +135,7 @@ describe('a daemon with master-as-root', { skip }, () => {
     assert.match(failing.output, /spoold: \[HANDLER_UNLOADABLE\]/)
   })
 
-  it('writes nothing through names that the owner of the spool has planted', async () => {
+  it('writes through no symbolic link that the owner of the spool has planted', async () => {
     const spool = userSpool()
     const outside = new Canaries(join(dirname(spool), 'outside'))
     const daemon = await startDaemon({ spool, ini: UNDER_ROOT })
@@ -147,8 +147,8 @@ describe('a daemon with master-as-root', { skip }, () => {
   })
 })
 
-describe('a daemon that is root', { skip }, () => {
-  it("does not work in somebody else's spool, and says what to set", async () => {
+describe('a daemon that runs as root', { skip }, () => {
+  it('refuses the spool of another user, and says which uid to set', async () => {
     const spool = userSpool()
     const daemon = await startDaemon({ spool, isUnready: true })
     assert.equal(await daemon.code(), 1)
@@ -156,7 +156,7 @@ describe('a daemon that is root', { skip }, () => {
     assert.ok(!existsSync(join(spool, '.spoold')))
   })
 
-  it('takes no .spoold that is a link, or that somebody else has made', async () => {
+  it('refuses a .spoold that is a symbolic link, or that belongs to another user', async () => {
     const spool = spoolDirectory()
     const outside = new Canaries(join(dirname(spool), 'outside'))
     symlinkSync(outside.path, join(spool, '.spoold'))
@@ -176,7 +176,7 @@ describe('a daemon that is root', { skip }, () => {
     )
   })
 
-  it('makes a missing spool for uid only where no other user can exchange names', async () => {
+  it('creates a missing spool with mode 0750 for uid and gid', async () => {
     const spool = spoolDirectory()
     chmodSync(dirname(spool), 0o755)
     rmdirSync(spool)
@@ -187,7 +187,7 @@ describe('a daemon that is root', { skip }, () => {
 })
 
 describe('commands of root', { skip }, () => {
-  it('are not kept root by a .spoold that leads to what is root’s', async () => {
+  it('change nothing in a directory of root to which .spoold is a symbolic link', async () => {
     const spool = userSpool()
     drop(spool, 'a')
     giveAway(spool)
@@ -206,7 +206,7 @@ describe('commands of root', { skip }, () => {
     }
   })
 
-  it('act in the spools of several users as each of them', async () => {
+  it('act as the owner of each spool if the spools belong to several users', async () => {
     const [mine, theirs] = [spoolDirectory(), userSpool()]
     for (const spool of [mine, theirs]) drop(spool, 'a')
     giveAway(theirs)
@@ -221,7 +221,7 @@ describe('commands of root', { skip }, () => {
     assert.match(checked.stdout, /: clean/)
   })
 
-  it('enqueue as who runs the tasks', async () => {
+  it('enqueue as the user who runs the tasks', async () => {
     const spool = userSpool()
     const secret = join(dirname(spool), 'secret')
     writeFileSync(secret, 'body', { mode: 0o600 })
@@ -240,7 +240,7 @@ describe('commands of root', { skip }, () => {
       assert.equal(statSync(path).uid, USER, path)
   })
 
-  it('give away no file of root’s that was moved into a spool', async () => {
+  it('do not give away a file of root that was moved into a spool', async () => {
     const spool = userSpool()
     writeFileSync(join(spool, 'a'), 'root:x:0:0', { mode: 0o600 })
     drop(spool, 'b')
@@ -250,8 +250,8 @@ describe('commands of root', { skip }, () => {
   })
 })
 
-describe('a priority directory that was exchanged for a link', () => {
-  it('leads no process out of the spool', async () => {
+describe('a priority directory that was replaced with a symbolic link', () => {
+  it('leads neither the engine nor a command out of the spool', async () => {
     const spool = spoolDirectory()
     mkdirSync(join(spool, '5'))
     drop(spool, '5/a')
@@ -275,7 +275,7 @@ describe('a priority directory that was exchanged for a link', () => {
 })
 
 describe('files that are opened as root', { skip }, () => {
-  it('are no links in a directory of somebody else’s', async () => {
+  it('may not be symbolic links in a directory of another user, and a pidfile has to hold a pid', async () => {
     const spool = userSpool()
     const home = join(dirname(spool), 'home')
     const outside = new Canaries(join(dirname(spool), 'outside'))
@@ -305,19 +305,19 @@ describe('files that are opened as root', { skip }, () => {
     assert.equal(readFileSync(join(home, 'precious'), 'utf8'), 'precious\n')
   })
 
-  it('may be links where only root makes them', async () => {
+  it('may be symbolic links in a directory where only root can create them', async () => {
     const spool = spoolDirectory()
     chmodSync(dirname(spool), 0o755)
     const [link, log] = [join(dirname(spool), 'link'), join(dirname(spool), 'log')]
     symlinkSync(log, link)
     const daemon = await startDaemon({ spool, ini: { logto: link }, isUnready: true })
-    await until('it runs', () => existsSync(log) && /is running/.test(readFileSync(log, 'utf8')))
+    await until('the daemon runs', () => existsSync(log) && /is running/.test(readFileSync(log, 'utf8')))
     assert.ok(daemon.isRunning)
   })
 })
 
-describe('a daemon whose user may not read', { skip }, () => {
-  /** A directory of root's, in which nobody else may enter. */
+describe('a daemon whose user has no read access', { skip }, () => {
+  /** A directory of root's that nobody else may enter. */
   function closed(): string {
     const outer = workspace()
     chmodSync(outer, 0o755)
@@ -342,7 +342,7 @@ describe('a daemon whose user may not read', { skip }, () => {
     return daemon.output
   }
 
-  it('its own program says so, with what stops it, and starts no process', async () => {
+  it('to spoold itself says which directory denies it, and starts no process', async () => {
     const [inner, open] = [closed(), dirname(userSpool())]
     for (const part of ['bin', 'dist', 'package.json'])
       cpSync(join(ROOT, part), join(inner, part), { recursive: true })
@@ -354,7 +354,7 @@ describe('a daemon whose user may not read', { skip }, () => {
     )
   })
 
-  it('its handler says so, with the line, and starts no process', async () => {
+  it('to its handler says so, with the line of the ini, and starts no process', async () => {
     const [inner, open] = [closed(), dirname(userSpool())]
     const handler = handlerIn(inner)
     const said = await refusal(BIN, write(join(open, 'app.ini'), handler))
@@ -366,7 +366,7 @@ describe('a daemon whose user may not read', { skip }, () => {
     )
   })
 
-  it('its spool says so, with what stops it, and starts no process', async () => {
+  it('to its spool says which directory denies it, and starts no process', async () => {
     const [inner, open] = [closed(), dirname(userSpool())]
     const spool = join(inner, 'spool')
     mkdirSync(spool)
@@ -374,7 +374,7 @@ describe('a daemon whose user may not read', { skip }, () => {
     assert.match(said, new RegExp(`${inner} cannot be entered by uid ${USER} \\(.*0700.*\\)`))
   })
 
-  it('its ini warns that a reload will fail, and runs', async () => {
+  it('to its ini warns that a reload will fail, and runs', async () => {
     const [inner, open] = [closed(), dirname(userSpool())]
     const ini = write(join(inner, 'app.ini'), handlerIn(open))
     const daemon = new TestProcess(process.execPath, [BIN, ini])

@@ -25,7 +25,7 @@ import { skipUnless } from '../helpers/requires.js'
 import { daemonSnapshot, spoolSnapshot } from '../helpers/snapshots.js'
 import { BIN, workspace } from '../helpers/workspace.js'
 
-/** A title, a colour by C1, a direction, and a line that would be somebody else's. */
+/** A terminal title, a colour by a C1 code, changes of direction, and a forged line. */
 const FORGED = '*** forged line ***'
 const EVIL = `e\x1b]0;P\x07\x9b3m\u202e\n${FORGED}\u2066\x7f`
 /** The same in one line, as an ini has it. */
@@ -44,7 +44,7 @@ function assertPrintable(text: string, what: string): void {
   assert.ok(!text.split('\n').some(line => line.startsWith(FORGED)), `${what}: ${text}`)
 }
 
-/** A spool of a hostile name: with hostile tasks, letters, records, pauses and a hostile audit. */
+/** Makes a spool with a hostile name, and with hostile tasks, dead letters, records, pauses and a hostile audit. */
 function evilSpool(parent: string, called = EVIL): string {
   const spool = join(mkdtempSync(join(parent, 's')), called)
   const vars = { [EVIL]: EVIL, task: EVIL, args: JSON.stringify([EVIL]), customer: EVIL }
@@ -148,7 +148,7 @@ function evilSnapshot(spool: string) {
   }
 }
 
-/** What a hostile daemon answers. */
+/** Returns what a hostile daemon answers. */
 function evilAnswer(verb: string, spool: string): unknown {
   switch (verb) {
     case 'snapshot':
@@ -186,7 +186,7 @@ const EVENTS: Readonly<Record<string, unknown>> = {
 
 type Manner = 'answers' | 'refuses'
 
-/** A socket in the spool behind which no spoold is. */
+/** Listens on the control socket of the spool as a hostile daemon. */
 async function evilDaemon(spool: string, manner: Manner): Promise<Server> {
   const server = createServer({ allowHalfOpen: true }, socket => {
     socket.on('error', () => {})
@@ -199,14 +199,14 @@ async function evilDaemon(spool: string, manner: Manner): Promise<Server> {
       socket.end()
     })
   })
-  // a path of a socket has 107 bytes at most
+  // the path of a socket has at most 107 bytes
   const short = join(dirname(spool), 'c')
   await once(server.listen(short), 'listening')
   renameSync(short, join(spool, '.spoold/control'))
   return server
 }
 
-/** What each command needs to get as far as it can; one that is not named needs nothing. */
+/** Returns the arguments without which a command would be refused at once. */
 function basesOf(command: string, home: string): readonly string[] {
   switch (command) {
     case 'wait':
@@ -259,7 +259,7 @@ function* runsOf(
     if (name === 'schedules') yield { args: [name, id, EVIL, 'SPOOL'], manner: 'answers' }
 }
 
-/** What anybody who may write to Redis can store there. */
+/** Stores hostile jobs, as anybody who may write to Redis can. */
 async function evilJobs(client: Redis, key: string): Promise<void> {
   const data = (vars: Readonly<Record<string, string>>) =>
     JSON.stringify({ packet: packet(vars).toString('base64'), body: Buffer.from(EVIL).toString('base64') })
@@ -294,11 +294,11 @@ async function evilJobs(client: Redis, key: string): Promise<void> {
 
 const missing = skipUnless('redis-server')
 
-describe('what is printed', () => {
+describe('hostile text', () => {
   const redis = missing === false ? startRedis() : undefined
   const home = workspace()
   const before = process.cwd()
-  process.chdir(home) // some of the words are taken for files to be made
+  process.chdir(home) // because some of the words become names of files
   after(() => process.chdir(before))
   const broken = join(home, `${EVIL}-2.ini`)
   writeIni(broken, { [EVIL_LINE]: EVIL_LINE, 'spooler-processes': EVIL_LINE })
@@ -350,12 +350,12 @@ describe('what is printed', () => {
   }
 
   for (const command of COMMANDS)
-    it(`is printable: ${command.name}`, async () => {
+    it(`is printed without control characters by the command ${command.name}`, async () => {
       const said = await allPrintable(runsOf(command, home, PLACES))
-      assert.ok(said > 0, 'nothing hostile was printed at all')
+      assert.ok(said > 0, 'no hostile text was printed at all')
     })
 
-  it('is printable of what strangers leave in Redis, by every command', { skip: missing }, async () => {
+  it('in Redis is printed without control characters by every command', { skip: missing }, async () => {
     assert.ok(redis !== undefined)
     await redis.ready()
     const { client } = redis
@@ -379,11 +379,11 @@ describe('what is printed', () => {
       const places = { ADDRESS: address, JOB: `${address}/${EVIL}`, DEAD: `${address}/dead${EVIL}` }
       said += await allPrintable(runs, { ...places, NONE: `${address}/none${EVIL}`, ON_REDIS: ini })
     }
-    assert.ok(said > 10, `only ${said} have printed something hostile`)
+    assert.ok(said > 10, `only ${said} runs have printed hostile text`)
   })
 
   for (const format of ['text', 'json'])
-    it(`is printable in the ${format} log of a daemon`, async () => {
+    it(`is logged without control characters in the format ${format}`, async () => {
       const spool = evilSpool(home, EVIL_LINE)
       const handler = join(dirname(spool), `${EVIL_LINE}.mjs`)
       writeFileSync(
@@ -414,7 +414,7 @@ describe('what is printed', () => {
           assert.doesNotThrow(() => JSON.parse(line))
     })
 
-  it('is printable on every page of the dashboard, and comes back from its forms', async () => {
+  it('is shown without control characters on every page of the dashboard, and unchanged in its forms', async () => {
     const spool = evilSpool(home, EVIL_LINE)
     chmodSync(home, 0o755)
     for (const each of readdirSync(spool, { recursive: true, encoding: 'latin1' }))
@@ -436,15 +436,15 @@ describe('what is printed', () => {
           assertPrintable(shown, path)
           said += Number(shown.includes('forged line'))
         }
-    assert.ok(said > 10, `only ${said} pages have shown something hostile`)
+    assert.ok(said > 10, `only ${said} pages have shown hostile text`)
     const { text: found } = await browser.get(`/spools/${id}/find?${query}`)
-    assert.ok(found.includes(`value="${EVIL_LINE}"`), 'what is looked for is another text')
+    assert.ok(found.includes(`value="${EVIL_LINE}"`), 'the search field holds another text')
     const { text: edited } = await browser.get(`/spools/${id}/tasks/${urlTextOf(`.spoold/dead/${name}`)}`)
     const [, vars = ''] = /<textarea[^>]*>([^<]*)/.exec(edited) ?? []
     assert.equal(JSON.parse(vars.replaceAll('&quot;', '"'))[EVIL], EVIL)
   })
 
-  it('is one word for a shell, of the same bytes, where it is to be pasted', () => {
+  it('becomes one printable shell word that means the same bytes', () => {
     const bytes = Array.from({ length: 255 }, (_, i) => i + 1).filter(byte => byte !== 0x2f)
     const names = [
       Buffer.from(bytes),
@@ -459,7 +459,7 @@ describe('what is printed', () => {
     assert.equal(shellWord("it's été"), "'it'\\''s été'")
   })
 
-  it('is printable on the whole screen of top, on every tab', async () => {
+  it('is drawn without control characters on every tab of top', async () => {
     const snapshot = evilSnapshot('/x')
     const statuses = snapshot.spools.map(spool => ({
       ...{ source: 'daemon' as const, atMs: snapshot.atMs, daemon: snapshot.daemon, ...spool },

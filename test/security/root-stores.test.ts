@@ -27,8 +27,8 @@ const INDEX = import.meta.resolve('#src/index.js')
 const EXAMPLES = join(ROOT, 'spool-examples/enqueue')
 
 /**
- * Programs that store as root: SPOOL, how many milliseconds long, at least once, and what else. They say how many tasks were
- * stored, and why the others were not.
+ * Programs that store tasks as root. Their arguments are the spool, for how many milliseconds they store (at least once), and
+ * what they store. They print how much was stored, and the errors of the rest.
  */
 interface Writer {
   readonly language: string
@@ -38,7 +38,7 @@ interface Writer {
   readonly script: string
   /** Tasks that it stores each time, in the spool and in the priority 7. */
   readonly stores: readonly [top: number, priority: number]
-  /** Makes a spool that is missing. */
+  /** True if it creates a missing spool. */
   readonly makes?: boolean
   readonly hasIds?: boolean
 }
@@ -178,7 +178,7 @@ interface Outcome {
   readonly refused: readonly string[]
 }
 
-describe('a writer that root calls, for the spool of another user,', { skip: skipUnless('root') }, () => {
+describe('a writer that root runs', { skip: skipUnless('root') }, () => {
   async function run(writer: Writer, spool: string, lastsMs: number, what = ''): Promise<Outcome> {
     const [program, ...args] = writer.command
     const script = join(workspace(), 'writer.mjs')
@@ -212,31 +212,37 @@ describe('a writer that root calls, for the spool of another user,', { skip: ski
         it(writer.language, { skip: skipUnless(...writer.needs) }, () => test(writer))
     })
 
-  each('gives them to that user, and the priority that it makes', async writer => {
-    const spool = theirs()
-    const { stored, refused } = await run(writer, spool, 0)
-    assert.deepEqual(refused, [])
-    assert.ok(stored > 0)
-    const [top, priority] = writer.stores
-    const names = leftIn(spool)
-    assert.deepEqual(
-      [names.filter(name => !name.includes('/')).length, names.filter(name => name.startsWith('7/')).length],
-      [top, priority],
-    )
-    assert.deepEqual(ownersIn(spool), [USER])
-  })
+  each(
+    'gives the tasks, and the priority directory that it creates, to the owner of the spool',
+    async writer => {
+      const spool = theirs()
+      const { stored, refused } = await run(writer, spool, 0)
+      assert.deepEqual(refused, [])
+      assert.ok(stored > 0)
+      const [top, priority] = writer.stores
+      const names = leftIn(spool)
+      assert.deepEqual(
+        [
+          names.filter(name => !name.includes('/')).length,
+          names.filter(name => name.startsWith('7/')).length,
+        ],
+        [top, priority],
+      )
+      assert.deepEqual(ownersIn(spool), [USER])
+    },
+  )
 
-  it('has the daemon of that user run what it stored, whichever it is', async () => {
+  it('stores tasks that the daemon of the owner runs, in every language', async () => {
     const spool = theirs()
     const writers = WRITERS.filter(({ needs }) => skipUnless(...needs) === false)
     for (const writer of writers) await run(writer, spool, 0)
     const daemon = await startDaemon({ spool, ini: { uid: USER, gid: USER, 'spooler-ordered': true } })
-    await until('all have run', () => leftIn(spool).length === 0)
+    await until('all tasks have run', () => leftIn(spool).length === 0)
     const stored = writers.reduce((sum, { stores: [top, priority] }) => sum + top + priority, 0)
     assert.equal(daemon.journal().length, stored)
   })
 
-  it('gives that user all of a large batch, which two threads store', async () => {
+  it('gives the owner of the spool each task of a large batch, which two threads store', async () => {
     const spool = theirs()
     const [writer] = WRITERS
     assert.ok(writer !== undefined)
@@ -245,27 +251,24 @@ describe('a writer that root calls, for the spool of another user,', { skip: ski
     assert.deepEqual(ownersIn(spool), [USER])
   })
 
-  each(
-    'gives them to the daemon’s user, where root has the directory and that user .spoold',
-    async writer => {
-      const spool = spoolDirectory()
-      chmodSync(dirname(spool), 0o755)
-      chownSync(spool, 0, USER)
-      chmodSync(spool, 0o2770)
-      mkdirSync(join(spool, '.spoold'), { mode: 0o700 })
-      chownSync(join(spool, '.spoold'), USER, USER)
-      assert.deepEqual((await run(writer, spool, 0)).refused, [])
-      assert.deepEqual(new Set(leftIn(spool).map(name => lstatSync(join(spool, name)).uid)), new Set([USER]))
-    },
-  )
+  each('gives the tasks to the owner of .spoold, if root owns the spool directory', async writer => {
+    const spool = spoolDirectory()
+    chmodSync(dirname(spool), 0o755)
+    chownSync(spool, 0, USER)
+    chmodSync(spool, 0o2770)
+    mkdirSync(join(spool, '.spoold'), { mode: 0o700 })
+    chownSync(join(spool, '.spoold'), USER, USER)
+    assert.deepEqual((await run(writer, spool, 0)).refused, [])
+    assert.deepEqual(new Set(leftIn(spool).map(name => lstatSync(join(spool, name)).uid)), new Set([USER]))
+  })
 
-  each('keeps what is root’s in a spool of root’s', async writer => {
+  each('gives the tasks to root in a spool of root', async writer => {
     const spool = spoolDirectory()
     assert.deepEqual((await run(writer, spool, 0)).refused, [])
     assert.deepEqual(ownersIn(spool), [0])
   })
 
-  each('follows a link of root’s, and no one of that user’s, and says what to do', async writer => {
+  each('follows a symbolic link of root, but none of another user, and says what to do', async writer => {
     const spool = theirs()
     const link = join(workspace(), 'link')
     chmodSync(dirname(link), 0o755)
@@ -285,19 +288,22 @@ describe('a writer that root calls, for the spool of another user,', { skip: ski
     outside.assertUntouched(writer.language)
   })
 
-  each('stores nothing where others can exchange the directory for another one of root’s', async writer => {
-    const home = workspace()
-    const spool = join(home, 'spool')
-    mkdirSync(spool)
-    chmodSync(home, 0o777)
-    const { stored, refused } = await run(writer, spool, 0)
-    assert.equal(stored, 0)
-    for (const message of refused) assert.match(message, /others can exchange it, because they may write/)
-    assert.deepEqual(readdirSync(spool), [])
-  })
+  each(
+    'stores nothing if others can exchange the spool, because they may write to its parent',
+    async writer => {
+      const home = workspace()
+      const spool = join(home, 'spool')
+      mkdirSync(spool)
+      chmodSync(home, 0o777)
+      const { stored, refused } = await run(writer, spool, 0)
+      assert.equal(stored, 0)
+      for (const message of refused) assert.match(message, /others can exchange it, because they may write/)
+      assert.deepEqual(readdirSync(spool), [])
+    },
+  )
 
   each(
-    'gives away no directory of root’s that lies in the place of a priority',
+    'neither uses nor gives away a priority directory of root',
     async writer => {
       const spool = theirs()
       mkdirSync(join(spool, '7'), { mode: 0o755 })
@@ -311,7 +317,7 @@ describe('a writer that root calls, for the spool of another user,', { skip: ski
   )
 
   each(
-    'makes a spool that is missing for the owner of the directory above it, or says that there is none',
+    'creates a missing spool for the owner of its parent directory, or says that it is missing',
     async writer => {
       const spool = join(dirname(theirs()), 'missing')
       const { stored, refused } = await run(writer, spool, 0)
@@ -327,7 +333,7 @@ describe('a writer that root calls, for the spool of another user,', { skip: ski
   )
 
   each(
-    'stores a task with an id for that user, or says who can',
+    'stores a task with an id for the owner of the spool, or says who can store it',
     async writer => {
       const spool = theirs()
       const { stored, refused } = await run(writer, spool, 0, 'id')
@@ -345,7 +351,7 @@ describe('a writer that root calls, for the spool of another user,', { skip: ski
   )
 
   each(
-    'touches nothing outside, while that user exchanges the spool and a priority with links',
+    'changes nothing outside while the owner swaps the spool and a priority for symbolic links',
     async writer => {
       const spool = theirs()
       const outside = new Canaries(join(workspace(), 'outside'))
@@ -364,11 +370,11 @@ describe('a writer that root calls, for the spool of another user,', { skip: ski
       const { refused } = await run(writer, spool, LASTS_MS)
       exchanger.child.kill('SIGKILL')
       await exchanger.exited
-      assert.ok(refused.length > 0, 'the link was in the place of the spool now and then')
+      assert.ok(refused.length > 0, 'the writer has met the link in the place of the spool')
       outside.assertUntouched(writer.language)
       const held = lstatSync(spool).isSymbolicLink() ? link : spool
       const files = leftIn(held).map(name => lstatSync(join(held, name)).uid)
-      assert.ok(files.length > 1, 'something was stored')
+      assert.ok(files.length > 1, 'tasks were stored')
       assert.deepEqual([...new Set(files)], [USER])
     },
   )

@@ -17,18 +17,18 @@ import { PYTHON } from '../helpers/python.js'
 import { skipUnless } from '../helpers/requires.js'
 import { workspace } from '../helpers/workspace.js'
 
-/** Who ran a piece of code says so in a file beside it. */
+/** Code that writes the uid of its process to a file. */
 const SAYS = (proof: string) =>
   `import { writeFileSync } from 'node:fs'\nwriteFileSync(${JSON.stringify(proof)}, String(process.getuid()))\n`
 
-describe('what belongs to another user is run by root as that user, or not at all:', {
+describe('root runs code of another user as that user, or not at all:', {
   skip: skipUnless('root', 'python3'),
 }, () => {
   let home: string
   let proof: string
   let spool: string
 
-  /** Files of the user, in a directory of the user. */
+  /** Writes a file of the user, in a directory of the user. */
   function write(name: string, text: string, uid = USER): string {
     const path = join(home, 'code', name)
     writeFileSync(path, text)
@@ -45,7 +45,7 @@ describe('what belongs to another user is run by root as that user, or not at al
 
   const ranAs = () => (existsSync(proof) ? readFileSync(proof, 'utf8').trim() : 'nobody')
 
-  /** What a test starts with. */
+  /** Makes the directories and files that a test starts with. */
   function begin(): void {
     home = workspace()
     chmodSync(home, 0o755)
@@ -55,7 +55,7 @@ describe('what belongs to another user is run by root as that user, or not at al
     proof = join(home, 'code/proof')
   }
 
-  it('scaling, its algorithm', async () => {
+  it('the algorithm that scaling tries', async () => {
     begin()
     const algorithm = write(
       'algo.mjs',
@@ -86,7 +86,7 @@ describe('what belongs to another user is run by root as that user, or not at al
     assert.equal(ranAs(), String(USER))
   })
 
-  it('check, an interpreter', async () => {
+  it('the interpreter that check starts', async () => {
     begin()
     mkdirSync(join(home, 'code/venv/bin'), { recursive: true })
     write('venv/bin/python3', `#!/bin/sh\nid -u > ${proof}\nexec ${PYTHON} "$@"\n`)
@@ -110,7 +110,7 @@ describe('what belongs to another user is run by root as that user, or not at al
     assert.equal(ranAs(), 'nobody')
   })
 
-  it('doctor, handlers and interpreters', async () => {
+  it('the handlers and interpreters that doctor loads', async () => {
     begin()
     const handlers = {
       'spooler-import': write('h.mjs', `${SAYS(proof)}export default () => {}\n`),

@@ -12,7 +12,7 @@ import { spoolDirectory } from '../helpers/workspace.js'
 
 const WRITER = 65_533
 
-/** With a priority of another user, who may write to the spool and lets nobody else in. */
+/** Makes a spool with a priority directory of another user, which nobody else may enter. */
 function spoolWithClosedPriority(): string {
   const spool = spoolDirectory()
   chmodSync(dirname(spool), 0o755)
@@ -22,8 +22,8 @@ function spoolWithClosedPriority(): string {
   return spool
 }
 
-describe('a priority that a writer keeps closed', { skip: skipUnless('root') }, () => {
-  it('does not keep a daemon from removing what dead writers left elsewhere', async () => {
+describe('a priority directory that its owner keeps closed', { skip: skipUnless('root') }, () => {
+  it('does not keep the daemon from removing temporary files of dead writers elsewhere', async () => {
     const spool = spoolWithClosedPriority()
     mkdirSync(join(spool, '2'))
     const left = ['.spoold-uwsgi_spoolfile_on_dead_1.tmp', '2/.spoold-uwsgi_spoolfile_on_dead_2.tmp']
@@ -33,12 +33,12 @@ describe('a priority that a writer keeps closed', { skip: skipUnless('root') }, 
       spool,
       ini: { uid: USER, gid: USER, 'spooler-ordered': true, 'spooler-sweep': 1 },
     })
-    await until('both are gone', () => left.every(name => !existsSync(join(spool, name))))
+    await until('both temporary files are gone', () => left.every(name => !existsSync(join(spool, name))))
     assert.match(daemon.output, /1\/ cannot be listed: EACCES/)
   })
 
   for (const command of ['hold', 'rm'])
-    it(`does not keep spoold ${command} --all from the other tasks, and is said`, async () => {
+    it(`does not keep spoold ${command} --all from the other tasks, and is reported`, async () => {
       const spool = spoolWithClosedPriority()
       for (const name of ['uwsgi_spoolfile_on_a', 'uwsgi_spoolfile_on_b'])
         chownSync(drop(spool, name), USER, USER)

@@ -11,7 +11,7 @@ import { isLong } from '../helpers/requires.js'
 import { workspace } from '../helpers/workspace.js'
 
 const { O_RDWR, O_CREAT, O_EXCL, O_RDONLY, O_DIRECTORY } = constants
-/** Of both files of random cases together: 100,000 in the gate. */
+/** How many random cases there are in all. */
 const CASES = isLong ? 1_000_000 : 100_000
 const hasLibc = libcFault() === undefined
 const WAYS: ReadonlyArray<readonly [string, SystemCalls, number]> = [
@@ -27,7 +27,7 @@ const name = fc
   .map(bytes => String.fromCharCode(...bytes.filter(byte => byte !== 47)))
   .filter(text => !['', '.', '..'].includes(text))
 
-/** What is not a descriptor, whatever is open. */
+/** Anything that cannot be a descriptor. */
 const noDescriptor = fc
   .anything()
   .filter(value => typeof value !== 'number' || !(value >= 0 && value < 2 ** 31))
@@ -36,7 +36,7 @@ const NO_BYTES = /[^\x01-\xff]/
 const noName = fc
   .anything()
   .filter(value => (typeof value !== 'string' || NO_BYTES.test(value)) && !(value instanceof Uint8Array))
-/** Neither a number of bytes of eight nor a position. */
+/** Anything that is neither a length in a buffer of eight bytes nor a position. */
 const noLength = fc
   .anything()
   .filter(value => typeof value !== 'number' || !Number.isInteger(value) || value < 0 || value > 8)
@@ -51,7 +51,7 @@ for (const [way, calls, part] of WAYS)
     const fd = calls.openat(CWD, path, O_RDONLY | O_DIRECTORY)
     after(() => calls.close(fd))
 
-    it('find each name again that they have made, and no other', () => {
+    it('find the name that they created, and no other', () => {
       fc.assert(
         fc.property(name, name, (made, other) => {
           calls.close(calls.openat(fd, made, O_CREAT | O_EXCL | O_RDWR, 0o600))
@@ -74,7 +74,7 @@ for (const [way, calls, part] of WAYS)
       )
     })
 
-    it('read and write what a Buffer in memory does', () => {
+    it('read and write a file like a Buffer in memory', () => {
       const file = calls.openat(fd, 'file', O_CREAT | O_RDWR, 0o600)
       let model = Buffer.alloc(0)
       fc.assert(
@@ -98,11 +98,11 @@ for (const [way, calls, part] of WAYS)
               assert.deepEqual(into.subarray(4, 4 + read), model.subarray(position, position + length))
               assert.ok(
                 into.subarray(4 + read).every(byte => byte === 0x55),
-                'nothing behind it',
+                'no byte is written behind what was read',
               )
               assert.ok(
                 into.subarray(0, 4).every(byte => byte === 0x55),
-                'nor before it',
+                'no byte is written before what was read',
               )
             }
           },
@@ -113,7 +113,7 @@ for (const [way, calls, part] of WAYS)
       calls.unlinkat(fd, 'file')
     })
 
-    it('with an argument that is none, call nothing', () => {
+    it('with an invalid argument throw, and make no system call', () => {
       fs.writeFileSync(join(path, 'victim'), '12345678')
       const file = calls.openat(fd, 'victim', O_RDWR)
       const bytes = Buffer.alloc(8)
@@ -188,7 +188,7 @@ for (const [way, calls, part] of WAYS)
               } catch (error) {
                 thrown = error
               }
-              // not an error of the kernel, which would mean that it was asked
+              // an error of the kernel would mean that the system call was made
               assert.ok(
                 thrown instanceof RangeError || thrown instanceof TypeError,
                 `${call}: ${String(thrown)}`,
@@ -239,7 +239,7 @@ describe('libc, called very often', { skip: !hasLibc && 'there is no libc' }, ()
       calls.getdents(fd, into)
     }
     const rounds = (isLong ? 10_000_000 : 1_000_000) / 16
-    for (let i = 0; i < 20_000; i++) round() // V8 has made its heap and its code
+    for (let i = 0; i < 20_000; i++) round() // until V8 has grown its heap and compiled the code
     const [memoryBefore, descriptorsBefore] = [memory(), descriptors()]
     for (let i = 0; i < rounds; i++) round()
     assert.equal(descriptors(), descriptorsBefore)
@@ -248,7 +248,7 @@ describe('libc, called very often', { skip: !hasLibc && 'there is no libc' }, ()
     calls.close(fd)
   })
 
-  it('works in several threads at once, and in those that are ended amid a call', async () => {
+  it('works in several threads at once, and in threads that are terminated during a call', async () => {
     const code = `
       const { parentPort, workerData } = require('node:worker_threads')
       const { constants: { O_CREAT, O_RDWR, O_RDONLY, O_DIRECTORY } } = require('node:fs')
@@ -288,7 +288,7 @@ describe('libc, called very often', { skip: !hasLibc && 'there is no libc' }, ()
     }
     for (const name of fs.readdirSync(path))
       assert.ok(calls.tryLock(calls.openat(CWD, join(path, name), O_RDWR)))
-    assert.equal(descriptors(), descriptorsBefore + 4, 'what a thread has opened is closed when it is ended')
+    assert.equal(descriptors(), descriptorsBefore + 4, 'all but the four locked files are closed')
     assert.ok(calls.status(0))
   })
 })

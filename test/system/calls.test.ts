@@ -43,7 +43,7 @@ function without(names: readonly string[], koffi: Koffi = openKoffi()): Koffi {
   }
 }
 
-/** koffi on a kernel, or below a filter, that refuses these calls. */
+/** koffi on a kernel, or under a seccomp filter, that refuses these calls. */
 function refusing(names: readonly string[], error: number, koffi: Koffi = openKoffi()): Koffi {
   return {
     errno: number => (number === undefined ? koffi.errno() : koffi.errno(number)),
@@ -65,17 +65,20 @@ function refusing(names: readonly string[], error: number, koffi: Koffi = openKo
 }
 
 const hasLibc = libcFault() === undefined
-/** The same face, in all the ways in which it is made. */
+/** All implementations of SystemCalls. */
 const WAYS: ReadonlyArray<readonly [string, SystemCalls]> = [
   ...(hasLibc
     ? ([
         ['libc', systemCalls()],
-        ['libc by the numbers of its calls', libcOver(without(BY_NUMBER))],
+        ['libc by system call numbers', libcOver(without(BY_NUMBER))],
         [
           'libc on an old kernel',
           libcOver(refusing(['statx', 'renameat2', 'close_range', 'openat2'], ENOSYS)),
         ],
-        ['libc below a filter', libcOver(refusing(['statx', 'renameat2', 'close_range', 'openat2'], EPERM))],
+        [
+          'libc under a seccomp filter',
+          libcOver(refusing(['statx', 'renameat2', 'close_range', 'openat2'], EPERM)),
+        ],
       ] as const)
     : []),
   ['node:fs', nodeCalls],
@@ -84,7 +87,7 @@ const WAYS: ReadonlyArray<readonly [string, SystemCalls]> = [
 const { O_RDONLY, O_RDWR, O_WRONLY, O_CREAT, O_EXCL, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK } = constants
 const isRoot = process.getuid?.() === 0
 
-/** What a call throws, as far as programs and people see it. */
+/** Returns the properties of the error that a call throws. */
 function thrownBy(call: () => unknown) {
   try {
     call()
@@ -116,7 +119,7 @@ function factsOf(path: fs.PathLike) {
   }
 }
 
-/** A directory, and a descriptor of it. */
+/** Returns a new directory, and a descriptor of it. */
 function held(calls: SystemCalls) {
   const path = workspace()
   const fd = calls.openat(CWD, path, O_RDONLY | O_DIRECTORY)
@@ -128,7 +131,7 @@ const TASK = 'uwsgi_spoolfile_on_host_1_2_3_4_5'
 
 for (const [way, calls] of WAYS)
   describe(`system calls over ${way}`, () => {
-    it('take every byte in a name but / and NUL, and every length to 255', () => {
+    it('take every byte but / and NUL in a name, and every length up to 255', () => {
       const { path, fd } = held(calls)
       const names = [
         ...Array.from({ length: 255 }, (_, i) => String.fromCharCode(i + 1)).filter(
@@ -150,7 +153,7 @@ for (const [way, calls] of WAYS)
       assert.deepEqual(fs.readdirSync(path), [])
     })
 
-    it('refuse what is no name, and call nothing', () => {
+    it('refuse what is not a valid name, and create nothing', () => {
       const { path, fd } = held(calls)
       for (const name of [
         'a\0b',
@@ -176,7 +179,7 @@ for (const [way, calls] of WAYS)
       assert.deepEqual(fs.readdirSync(path), [])
     })
 
-    it('fail as node:fs does', { skip: !isRoot && 'needs root' }, () => {
+    it('throw the same errors as node:fs', { skip: !isRoot && 'needs root' }, () => {
       const { path, fd } = held(calls)
       fs.writeFileSync(join(path, 'file'), '')
       fs.mkdirSync(join(path, 'full/inner'), { recursive: true })
@@ -246,7 +249,7 @@ for (const [way, calls] of WAYS)
       assert.equal(calls.tryUnlinkat(fd, 'file'), 0)
     })
 
-    it('say ENXIO of a FIFO or a socket that nobody reads, and ETXTBSY of a program that runs', async () => {
+    it('throw ENXIO for a FIFO without a reader or a socket, and ETXTBSY for a running program', async () => {
       const { path, fd } = held(calls)
       spawnSync('mkfifo', [join(path, 'fifo')])
       const server = net.createServer().listen(join(path, 'socket'))
@@ -267,7 +270,7 @@ for (const [way, calls] of WAYS)
       }
     })
 
-    it('tell of an inode what fstat and lstat tell', () => {
+    it('return the same status of an inode as fstat and lstat', () => {
       const { path, fd } = held(calls)
       fs.writeFileSync(join(path, 'file'), 'text', { mode: 0o4751 })
       fs.linkSync(join(path, 'file'), join(path, 'other'))
@@ -324,7 +327,7 @@ for (const [way, calls] of WAYS)
       calls.close(file)
     })
 
-    it('refuse descriptors, lengths and positions that are none', () => {
+    it('refuse invalid descriptors, lengths and positions', () => {
       const { path, fd } = held(calls)
       const file = calls.openat(fd, 'file', O_RDWR | O_CREAT, 0o600)
       const bytes = Buffer.alloc(8)
@@ -359,7 +362,7 @@ for (const [way, calls] of WAYS)
       calls.close(file)
     })
 
-    it('make, link, rename and remove names as node:fs does', () => {
+    it('create, link, rename and remove names as node:fs does', () => {
       const [ours, theirs] = [held(calls), workspace()]
       type Step = readonly [(fd: number) => void, (at: (name: string) => string) => void]
       const steps: readonly Step[] = [
@@ -389,7 +392,7 @@ for (const [way, calls] of WAYS)
       }
     })
 
-    it('rename to a free name alone', () => {
+    it('rename without replacing an existing name', () => {
       const { path, fd } = held(calls)
       for (const name of ['a', 'b']) fs.writeFileSync(join(path, name), name)
       const inode = fs.statSync(join(path, 'a')).ino
@@ -404,7 +407,7 @@ for (const [way, calls] of WAYS)
       assert.equal(thrownBy(() => calls.renameFreely(fd, 'gone', fd, 'd'))?.code, 'ENOENT')
     })
 
-    it('open beneath a directory alone, and follow no link', () => {
+    it('open only below a directory, and follow no symbolic link', () => {
       const { path, fd } = held(calls)
       fs.mkdirSync(join(path, 'a/b'), { recursive: true })
       fs.writeFileSync(join(path, 'a/b/file'), 'it')
@@ -433,9 +436,9 @@ for (const [way, calls] of WAYS)
         assert.equal(thrownBy(() => calls.openBeneath(fd, name, O_RDONLY))?.code, code, name)
     })
 
-    it('close a run of descriptors, and no other', () => {
+    it('close a range of descriptors, and no other', () => {
       const opened = Array.from({ length: 64 }, () => fs.openSync('/dev/null', O_RDONLY))
-      const [first = -1, second = -1, third = -1, ...others] = opened.slice(-8) // above all gaps
+      const [first = -1, second = -1, third = -1, ...others] = opened.slice(-8) // the last ones, whose numbers have no gaps
       assert.deepEqual([second, third], [first + 1, first + 2])
       calls.closeRun(first, first)
       assert.throws(() => fs.fstatSync(first), { code: 'EBADF' })
@@ -447,7 +450,7 @@ for (const [way, calls] of WAYS)
       assert.throws(() => calls.closeRun(9, 8), RangeError)
     })
 
-    it('leave no descriptor to a program that is started', () => {
+    it('pass no descriptor to a program that is started', () => {
       const { fd } = held(calls)
       const opened = [calls.openat(fd, 'x', O_CREAT, 0o600), calls.openat(CWD, '/dev/null', O_RDWR)]
       const { stdout } = spawnSync('ls', ['-l', '/proc/self/fd'], { encoding: 'utf8' })
@@ -461,7 +464,7 @@ describe('what node:fs lacks, over libc', { skip: !hasLibc && 'there is no libc'
   const calls = systemCalls()
   const skip = skipUnless('python3')
 
-  it('opens memory that has no name', () => {
+  it('opens a file in memory that has no name', () => {
     for (const way of [calls, libcOver(without(['memfd_create']))]) {
       const fd = way.memoryFile()
       fs.writeSync(fd, 'kept')
@@ -472,7 +475,7 @@ describe('what node:fs lacks, over libc', { skip: !hasLibc && 'there is no libc'
     }
   })
 
-  it('locks whole files as uWSGI does, in both directions', { skip }, async () => {
+  it('locks whole files so that its locks and POSIX locks exclude each other', { skip }, async () => {
     const { path, fd } = held(calls)
     fs.writeFileSync(join(path, 'file'), 'x')
     const mine = calls.openat(fd, 'file', O_RDWR)
@@ -488,7 +491,7 @@ with open(sys.argv[1], 'r+') as f:
       child.stdout.on('data', text => {
         said += text
       })
-      await until('it has tried', () => said.includes('\n'))
+      await until('the other process has tried to lock', () => said.includes('\n'))
       return Object.assign(child, { said: said.trim() })
     }
     const end = async (child: ChildProcess) => {
@@ -496,12 +499,12 @@ with open(sys.argv[1], 'r+') as f:
       await new Promise(resolve => child.once('exit', resolve))
     }
     assert.equal(calls.tryLock(mine), true)
-    assert.equal(calls.tryLock(mine), true, 'one holder may ask again')
+    assert.equal(calls.tryLock(mine), true, 'the holder may lock again')
     assert.equal(calls.tryLock(beside), false)
     assert.deepEqual(
       [calls.isLocked(beside), calls.isLocked(mine)],
       [true, false],
-      'its own is in nobody’s way',
+      'a lock is locked for others, but not for its holder',
     )
     fs.closeSync(fs.openSync(join(path, 'file'), 'r+')) // would end a POSIX lock
     assert.match(
@@ -514,7 +517,7 @@ with open(sys.argv[1], 'r+') as f:
     calls.unlock(mine)
     assert.equal(calls.isLocked(beside), false)
     other = await posix('EX')
-    assert.equal(other.said, 'taken', 'the look has taken nothing')
+    assert.equal(other.said, 'taken', 'isLocked() takes no lock')
     assert.deepEqual([calls.isLocked(mine), calls.tryLock(mine)], [true, false])
     await end(other)
     other = await posix('SH')
@@ -523,14 +526,14 @@ with open(sys.argv[1], 'r+') as f:
     await end(other)
     assert.equal(calls.tryLock(mine), true)
     calls.close(mine)
-    assert.equal(calls.tryLock(beside), true, 'closing has ended it')
+    assert.equal(calls.tryLock(beside), true, 'closing the file has released the lock')
     calls.close(beside)
     const unreadable = calls.openat(fd, 'file', O_RDONLY)
     assert.equal(thrownBy(() => calls.tryLock(unreadable))?.code, 'EBADF')
     calls.close(unreadable)
   })
 
-  it('lists directories of any size, with the kinds of their entries', async () => {
+  it('lists directories of any size, with the kind of each entry', async () => {
     for (const [name, way] of [
       ['exported', calls],
       ['by number', libcOver(without(['getdents64']))],
@@ -569,7 +572,7 @@ with open(sys.argv[1], 'r+') as f:
     }
   }
 
-  it('fails to list what is no directory, aside too', async () => {
+  it('fails to list what is not a directory, on another thread too', async () => {
     const { fd } = held(calls)
     const file = calls.openat(fd, 'file', O_CREAT | O_RDONLY, 0o600)
     assert.equal(thrownBy(() => calls.getdents(file, Buffer.alloc(100)))?.code, 'ENOTDIR')
@@ -582,7 +585,7 @@ with open(sys.argv[1], 'r+') as f:
     calls.close(file)
   })
 
-  it('tells inodes apart that differ in the lowest bit above 2^53', () => {
+  it('distinguishes inodes above 2^53 that differ only in the lowest bit', () => {
     const real = openKoffi()
     let inode = 0n
     const invented: Koffi = {
@@ -609,11 +612,11 @@ with open(sys.argv[1], 'r+') as f:
       assert.equal(at(number + 1n).inode, number + 1n)
       assert.equal(at(number).isSame(at(number + 1n)), false)
       assert.equal(at(number).isSame(at(number)), true)
-      assert.equal(Number(number), Number(number + 1n), 'as one Number they are the same')
+      assert.equal(Number(number), Number(number + 1n), 'both are the same as a Number')
     }
   })
 
-  it('makes FIFOs and pipes', () => {
+  it('creates FIFOs and pipes', () => {
     const path = workspace()
     calls.mkfifo(join(path, 'fifo'), 0o600)
     const { stdout } = spawnSync('stat', ['-c', '%F %a', join(path, 'fifo')], { encoding: 'utf8' })
@@ -639,7 +642,7 @@ with open(sys.argv[1], 'r+') as f:
       assert.deepEqual([pid, fields], [process.pid, { READY: '1', STATUS: 'läuft' }])
     })
 
-  it('says why a datagram cannot be sent, and of a full queue that it is full', () => {
+  it('throws the error of the kernel if a datagram cannot be sent', () => {
     const path = join(workspace(), 'socket')
     assert.equal(thrownBy(() => calls.sendDatagram(path, Buffer.from('x')))?.code, 'ENOENT')
     fs.writeFileSync(path, '')
@@ -651,7 +654,7 @@ with open(sys.argv[1], 'r+') as f:
     assert.equal(thrownBy(() => calls.sendDatagram('', Buffer.from('x')))?.code, 'EINVAL')
   })
 
-  it('does not wait for a reader that is slow', { skip }, async () => {
+  it('does not wait for a slow reader of datagrams', { skip }, async () => {
     const path = join(workspace(), 'socket')
     const SLOW = `import socket, sys
 s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); s.bind(sys.argv[1]); print('bound', flush=True); sys.stdin.read()`
@@ -663,7 +666,7 @@ s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); s.bind(sys.argv[1]); print
     assert.ok(sent > 0 && sent < 100_000, String(sent))
   })
 
-  it('passes descriptors on, with messages that stay whole', () => {
+  it('passes descriptors with messages, and keeps the messages separate', () => {
     const file = join(workspace(), 'file')
     fs.writeFileSync(file, 'through')
     const [one, other] = calls.socketPair(10_000)
@@ -689,7 +692,11 @@ s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); s.bind(sys.argv[1]); print
       calls.sendMessage(one, Buffer.from(message), [other])
       assert.equal(thrownBy(() => calls.receiveMessage(other, Buffer.alloc(room)))?.code, 'EMSGSIZE')
     }
-    assert.equal(fs.readdirSync('/proc/self/fd').length, before, 'what came with it is closed')
+    assert.equal(
+      fs.readdirSync('/proc/self/fd').length,
+      before,
+      'the descriptors of refused messages are closed',
+    )
     assert.equal(
       thrownBy(() => calls.sendMessage(one, Buffer.from('x'), Array(17).fill(0)))?.code,
       'ERR_OUT_OF_RANGE',
@@ -701,7 +708,7 @@ s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); s.bind(sys.argv[1]); print
     calls.close(one)
   })
 
-  it('waits for a message, and not for ever', () => {
+  it('waits for a message, but throws EAGAIN after the time limit', () => {
     const [one, other] = calls.socketPair(50)
     const startedAt = performance.now()
     assert.equal(thrownBy(() => calls.receiveMessage(one, Buffer.alloc(1)))?.code, 'EAGAIN')
@@ -709,7 +716,7 @@ s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); s.bind(sys.argv[1]); print
     for (const fd of [one, other]) calls.close(fd)
   })
 
-  it('binds a socket below a directory, where nothing has the name', async () => {
+  it('binds a socket below a directory, unless the name exists', async () => {
     const path = workspace()
     const directory = calls.openat(CWD, path, O_RDONLY | O_DIRECTORY)
     fs.writeFileSync(join(path, 'file'), '')
@@ -730,7 +737,7 @@ s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); s.bind(sys.argv[1]); print
     calls.close(directory)
   })
 
-  it('reads a link by its name, and one that is held', () => {
+  it('reads a symbolic link by its name, and by a descriptor after it was renamed', () => {
     const path = workspace()
     const directory = calls.openat(CWD, path, O_RDONLY | O_DIRECTORY)
     fs.symlinkSync(Buffer.from('to \xe4 \xff', 'latin1'), join(path, 'link'))
@@ -745,7 +752,7 @@ s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); s.bind(sys.argv[1]); print
     for (const fd of [held, directory]) calls.close(fd)
   })
 
-  it('lets a FIFO wait again that was opened without', () => {
+  it('makes a FIFO blocking again that was opened non-blocking', () => {
     const path = join(workspace(), 'fifo')
     calls.mkfifo(path, 0o600)
     const fd = calls.openat(CWD, path, O_RDWR | O_NONBLOCK)
@@ -756,8 +763,8 @@ s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); s.bind(sys.argv[1]); print
     calls.close(fd)
   })
 
-  it('takes the wait status of one process, and never waits', () => {
-    // libuv takes it too, but not before this turn of its loop is over
+  it('takes the wait status of one process, and does not wait for it', () => {
+    // libuv takes it too, but not before this turn of the event loop is over
     const code = `
       import { spawn } from 'node:child_process'
       import { systemCalls } from ${JSON.stringify(import.meta.resolve('#src/system/libc.js'))}
@@ -779,7 +786,7 @@ s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); s.bind(sys.argv[1]); print
       assert.throws(() => calls.waitpid(wrong as number), RangeError)
   })
 
-  it('keeps all descriptors from children', { skip: skipUnless('bash') }, () => {
+  it('keeps inherited descriptors from child processes', { skip: skipUnless('bash') }, () => {
     const code = (refused: boolean) => `
       import { spawnSync } from 'node:child_process'
       import { openSync } from 'node:fs'

@@ -3,14 +3,14 @@ import { describe, it } from 'node:test'
 import { giveMemoryBackWhenIdle, idleness } from '#src/system/idle-memory.js'
 
 describe('memory', () => {
-  it('is given back once whenever a process becomes idle, a start being work', () => {
+  it('is given back once each time a process becomes idle after work', () => {
     const becomesIdle = idleness()
     const looks = [0.9, 0.001, 0, 0.01, 0.5, 0.3, 0.02, 0]
     assert.deepEqual(looks.map(becomesIdle), [false, true, false, false, false, false, true, false])
   })
 
-  it('is given back by a collection, which leaves no trace in the program', { timeout: 60_000 }, async () => {
-    const keepsTheLoopAlive = setInterval(() => {}, 60_000) // and no poll, which would be work
+  it('is given back by a garbage collection, which leaves no global gc', { timeout: 60_000 }, async () => {
+    const keepsTheLoopAlive = setInterval(() => {}, 60_000) // without polling, which would be work
     const collected = new Promise<void>(resolve => {
       registry = new FinalizationRegistry(() => resolve())
       registry.register({}, 0)
@@ -22,5 +22,5 @@ describe('memory', () => {
   })
 })
 
-/** Out here, so that it is not collected itself. */
+/** At the top level, so that it is not collected itself. */
 let registry: FinalizationRegistry<number>

@@ -7,7 +7,7 @@ import { interpreterOf, libcFault } from '#src/system/libc.js'
 import { withoutKoffi } from '../helpers/elsewhere.js'
 import { workspace } from '../helpers/workspace.js'
 
-/** The beginning of a program that this loads the libraries of; null: it is linked statically. */
+/** Writes the beginning of an ELF program. @param interpreter its ELF interpreter; null: it is linked statically */
 function program(interpreter: string | null, { segments = 64, bits = 2, order = 1 } = {}): string {
   const at = segments + 2 * 56
   const bytes = Buffer.alloc(at + 256)
@@ -30,11 +30,15 @@ function program(interpreter: string | null, { segments = 64, bits = 2, order = 
 }
 
 describe('the libc of Node', () => {
-  it('is told by what loads its libraries', () => {
+  it('is known from the ELF interpreter of the program', () => {
     const GLIBC = '/lib64/ld-linux-x86-64.so.2'
     assert.equal(interpreterOf(program(GLIBC)), GLIBC)
     assert.equal(interpreterOf(program('/lib/ld-musl-x86_64.so.1')), '/lib/ld-musl-x86_64.so.1')
-    assert.equal(interpreterOf(program(GLIBC, { segments: 1_000_000 })), GLIBC, 'as patchelf leaves it')
+    assert.equal(
+      interpreterOf(program(GLIBC, { segments: 1_000_000 })),
+      GLIBC,
+      'with program headers at the end, as patchelf leaves them',
+    )
     assert.throws(() => interpreterOf(program(null)), /linked statically/)
     assert.throws(() => interpreterOf(program(GLIBC, { bits: 1 })), /64-bit/)
     assert.throws(() => interpreterOf(program(GLIBC, { order: 2 })), /little-endian/)
@@ -44,7 +48,7 @@ describe('the libc of Node', () => {
     assert.throws(() => interpreterOf('/nowhere'), { code: 'ENOENT' })
   })
 
-  /** What a Node process says that would be of this program. @param then follows the name of the first binary */
+  /** Returns what Node prints if it takes this for its own program. @param then runs when the first binary is loaded */
   function loadedBy(execPath: string, then = 'process.exit()'): string {
     const code = `
       process.dlopen = (_module, file) => {
@@ -58,7 +62,7 @@ describe('the libc of Node', () => {
   }
 
   const skip = libcFault() !== undefined && 'there is no libc'
-  it('decides which binary is opened, before any is', { skip }, () => {
+  it('decides which koffi binary is loaded', { skip }, () => {
     const { arch } = process
     assert.match(
       loadedBy(process.execPath),
@@ -69,12 +73,12 @@ describe('the libc of Node', () => {
     assert.match(loadedBy(program(null)), /linked statically/)
   })
 
-  it('says why the binary cannot be loaded, and opens none for another libc', { skip }, () => {
+  it('is the only one whose koffi binary is tried, and an error of loading it is reported', { skip }, () => {
     const musl = loadedBy(program('/lib/ld-musl-x86_64.so.1'), "throw new Error('no libstdc++')")
     assert.match(musl, new RegExp(`^\\S+/musl_${process.arch}/koffi.node\nno libstdc\\+\\+\n$`))
   })
 
-  it('is not called where koffi is not installed', () => {
+  it('is not called if koffi is not installed', () => {
     const code = `
       const { libcFault, systemCalls } = await import(${JSON.stringify(import.meta.resolve('#src/system/libc.js'))})
       console.log(systemCalls().isLibc, libcFault())`

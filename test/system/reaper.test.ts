@@ -17,7 +17,7 @@ const mayUnshare = spawnSync('unshare', [...AS_FIRST.slice(1), 'true']).status =
 
 /** undefined once it is gone */
 const nameOf = (pid: number) => inStatusOf(pid, /^Name:\s+(.*)$/m)
-/** What a process of a pid namespace is called there. */
+/** Returns the pid of a process inside its pid namespace. */
 const pidInside = (pid: number) => inStatusOf(pid, /^NSpid:.*\s(\d+)$/m)
 
 function inStatusOf(pid: number, what: RegExp): string | undefined {
@@ -29,8 +29,8 @@ function inStatusOf(pid: number, what: RegExp): string | undefined {
 }
 
 describe('zombies', { skip: libcFault() !== undefined && 'there is no libc' }, () => {
-  it('that nobody waits for are taken, and no exit of a child of Node is: 1,000 are killed, each is heard of', () => {
-    // the shell becomes Node, which then has children of whom it knows nothing
+  it('that nobody waits for are reaped, and Node still gets the exit of each of its 1,000 children', () => {
+    // the shell becomes Node, which then has children that it does not know
     const program = `
       const { Reaper } = await import(${JSON.stringify(import.meta.resolve('#src/system/reaper.js'))})
       const { childrenOf } = await import(${JSON.stringify(import.meta.resolve('#src/system/process-usage.js'))})
@@ -43,7 +43,7 @@ describe('zombies', { skip: libcFault() !== undefined && 'there is no libc' }, (
         const exits = children.map(child => new Promise(resolve => child.once('exit', resolve)))
         for (const child of children) child.kill('SIGKILL')
         const isOver = Promise.all(exits.map(exit => exit.then(() => heard++))).then(() => true)
-        // Node has not heard of these: it is busy for as long as they become zombies
+        // Node has not got these exits yet: it is busy while its children become zombies
         for (const end = performance.now() + 20; performance.now() < end; ) reaper.look(performance.now())
         const late = new Promise(resolve => setTimeout(resolve, 5000, false).unref())
         if (!(await Promise.race([isOver, late]))) break
@@ -51,7 +51,7 @@ describe('zombies', { skip: libcFault() !== undefined && 'there is no libc' }, (
       for (const end = performance.now() + 5000; childrenOf(process.pid).length > 0 && performance.now() < end; )
         reaper.look(performance.now())
       console.log(JSON.stringify({ found, heard, left: childrenOf(process.pid).length }))
-      process.exit() // it would wait for an exit that it never hears of`
+      process.exit() // it would wait for an exit that it never gets`
     const { stdout, stderr } = spawnSync(
       'sh',
       [
@@ -69,7 +69,7 @@ describe('zombies', { skip: libcFault() !== undefined && 'there is no libc' }, (
     assert.deepEqual(JSON.parse(stdout), { found: 3, heard: 1000, left: 0 })
   })
 
-  it('are taken once they have been zombies for as long as a library may need to wait for them', () => {
+  it('are reaped only after a grace time, in which a library may wait for them', () => {
     const program = `
       const { Reaper } = await import(${JSON.stringify(import.meta.resolve('#src/system/reaper.js'))})
       const { childrenOf, statOf } = await import(${JSON.stringify(import.meta.resolve('#src/system/process-usage.js'))})
@@ -96,7 +96,7 @@ export default (env, task) => {
     ['the daemon', {}, namespaces],
     ['the parent that stays root', { uid: 65534, 'master-as-root': true }, namespaces || skipUnless('root')],
   ] as const)
-    it(`that tasks leave to process 1 do not stay, and it stops on SIGTERM, when that is ${who}`, {
+    it(`that tasks leave behind are reaped by process 1, which stops on SIGTERM, if that is ${who}`, {
       skip,
     }, async () => {
       const spool = spoolDirectory()
@@ -106,30 +106,33 @@ export default (env, task) => {
       const daemon = await startDaemon({ spool, handler: HANDLER, under: AS_FIRST, ini })
       const [first = 0] = childrenOf(daemon.pid)
       const orphans = () => childrenOf(first).filter(pid => nameOf(pid) === 'sleep')
-      await until('orphans are there', () => orphans().length > 0)
-      await until('none is', () => orphans().length === 0)
+      await until('there are orphans', () => orphans().length > 0)
+      await until('all orphans are reaped', () => orphans().length === 0)
       process.kill(first, 'SIGTERM')
       assert.equal((await daemon.exited).code, 0)
     })
 
-  it('do not hide the exits of workers from process 1: as many as are killed are replaced', {
+  it('do not hide the exits of workers from process 1, which replaces each killed worker', {
     skip: namespaces,
   }, async () => {
-    const kills = isLong ? 200 : 12 // beyond 20, one in a second is replaced at once
+    const kills = isLong ? 200 : 12 // after 20, only one per second is replaced at once
     const spool = spoolDirectory()
     const daemon = await startDaemon({ spool, handler: HANDLER, under: AS_FIRST })
     const [first = 0] = childrenOf(daemon.pid)
     const worker = () => daemon.output.match(/(?<=with pid )\d+/g) ?? []
     for (let killed = 0; killed < kills; killed++) {
-      drop(spool, `task-${killed}`) // what finishes between two failures is what keeps the pace
-      const inside = await until('a task has run in the next one', () =>
+      drop(spool, `task-${killed}`) // a task that finishes between two exits keeps the replacement immediate
+      const inside = await until('a task has run in the next worker', () =>
         leftIn(spool).length === 0 && worker().length === killed + 1 ? worker().at(-1) : undefined,
       )
       const pid = childrenOf(first).find(each => pidInside(each) === inside)
       process.kill(pid ?? 0, 'SIGKILL')
     }
     const heard = () => daemon.output.match(/the process was killed by SIGKILL/g)?.length
-    await until('each exit is heard of', () => heard() === kills && worker().length === kills + 1)
+    await until(
+      'each exit is logged, and each worker is replaced',
+      () => heard() === kills && worker().length === kills + 1,
+    )
     process.kill(first, 'SIGTERM')
     assert.equal((await daemon.exited).code, 0)
   })
