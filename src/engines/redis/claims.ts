@@ -16,7 +16,7 @@ import { Begins, type Begun, type Mark } from './begins.js'
 import { RedisClaim } from './claim.js'
 import { pauseMs } from './client.js'
 import type { Connection } from './connection.js'
-import { LeftJobs } from './left-jobs.js'
+import { BLAMELESS, LeftJobs } from './left-jobs.js'
 import { eraseMark, type Pulled, Pulls, type Refusal } from './pulls.js'
 import { refusalCode, renew, Unreadable } from './queues.js'
 import { type HeldJob, heldJobOf, leaseOf, tokenFor } from './refs.js'
@@ -128,17 +128,24 @@ export class RedisClaims implements Claims {
 
   #claimOf(ref: Ref, own: Locked, record: TaskRecord, early?: Begun): RedisClaim {
     const { job, queue, token, terms } = own
-    const delivery = lastValue(job.vars, DELIVERY_KEY) ?? terms?.delivery ?? this.#options.delivery
     const path = `${this.#connection.name}/${job.id}`
-    const isOnce = delivery === 'at-most-once'
+    const isOnce = this.#isOnce(own)
     return new RedisClaim(ref, { job, queue, token, terms, path, record, early, isOnce })
+  }
+
+  #isOnce({ job, terms }: Locked): boolean {
+    const delivery = lastValue(job.vars, DELIVERY_KEY) ?? terms?.delivery ?? this.#options.delivery
+    return delivery === 'at-most-once'
   }
 
   /** Settles what the last run left. @returns the record of a task that may run, as it is from now on */
   async #settlePast(ref: Ref, own: Locked, lastRun: LastRun | undefined): Promise<TaskRecord | Refusal> {
     const { job, queue, token, terms } = own
     const { lastRun: known, ...record } = job.record
-    const verdict = pastVerdict(record.past, lastRun ?? known, record, this.#rules(terms))
+    const cut = lastRun ?? known
+    // the mark of the run before it, with which it was fetched
+    const hasNotBegun = record.past !== 'died-once' && this.#isOnce(own) && cut?.kind !== 'cancelled'
+    const verdict = pastVerdict(record.past, hasNotBegun ? BLAMELESS : cut, record, this.#rules(terms))
     if (verdict.kind === 'run') return { ...record, past: verdict.past }
     const next = { ...recordAfter(record, verdict), past: 'none' as const }
     const dead = this.#claimOf(ref, own, record)
