@@ -21,7 +21,7 @@ import { eraseMark, type Pulled, Pulls, type Refusal } from './pulls.js'
 import { refusalCode, renew, Unreadable } from './queues.js'
 import { type HeldJob, heldJobOf, leaseOf, tokenFor } from './refs.js'
 import { isRefusal, isUnsent, whyNot } from './store-failure.js'
-import { earlyMs, recordAfter, type TaskRecord, withoutLastRun } from './task-job.js'
+import { earlyMs, recordAfter, type TaskRecord, UNWANTED_CAP_MS, withoutLastRun } from './task-job.js'
 
 /** Tells people something about a task. */
 type Tell = (task: string, message: string) => void
@@ -37,8 +37,6 @@ type Locked = Pick<RedisClaim, 'job' | 'queue' | 'token' | 'terms'>
 
 /** How long a claim waits for a connection. */
 const PATIENCE_MS = 1000
-/** A task whose name no handler here knows is offered again, to any daemon, after the frequency, then twice that, up to this. */
-const UNWANTED_CAP_MS = 300_000
 const LOST = 'could not be settled: its claim had ended'
 const FOREIGN = 'its job has no packet: it was not stored as a task'
 const MISSING_JOB = -1
