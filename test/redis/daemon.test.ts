@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { before, describe, it } from 'node:test'
 import { enqueue, spool } from '#src/engines/client/spool.js'
@@ -102,6 +102,40 @@ describe('a daemon on Redis', { skip: skipUnless('redis-server') }, () => {
     assert.equal(await daemon.code(), 0)
     assert.equal(new Set(daemon.journal()).size, 50)
     assert.equal(daemon.journal().length, 50)
+  })
+
+  it('offers tasks whose names no handler knew to each --drain again, which counts them and exits with 3, until one knows them', async () => {
+    const spooler = redis.address('unknown')
+    for (const task of ['known', 'lost', 'lost', 'gone']) await spool({ task, args: '[]' }, { spooler })
+    const drain = async (...known: string[]) => {
+      const names = JSON.stringify(known)
+      const handler = `
+import { Tasks } from 'spoold'
+export const tasks = new Tasks()
+for (const name of ${names}) tasks.task(name, () => JOURNAL(name))`
+      const daemon = await daemonOn(spooler, { handler, args: ['--drain'], isUnready: true })
+      const code = await daemon.code()
+      return [code, /drained: .*/.exec(daemon.output)?.[0], daemon.journal().length]
+    }
+    assert.deepEqual(await drain('known'), [3, 'drained: 1 done, 3 known to no handler', 1])
+    assert.deepEqual(await drain('known'), [3, 'drained: 0 done, 3 known to no handler', 0])
+    assert.deepEqual(await drain('lost'), [3, 'drained: 2 done, 1 known to no handler', 2])
+    assert.deepEqual(await drain('gone'), [0, 'drained: 1 done', 1])
+  })
+
+  it('runs a task whose name no handler knew right after a reload with one that does', async () => {
+    const spooler = redis.address('reloaded')
+    const handler = (name: string) => `
+import { Tasks } from 'spoold'
+export const tasks = new Tasks()
+tasks.task('${name}', () => JOURNAL('${name}'))`
+    const daemon = await daemonOn(spooler, { handler: handler('other'), ini: { 'spooler-frequency': 300 } })
+    await spool({ task: 'mine', args: '[]' }, { spooler })
+    await daemon.waitFor(/no handler knows the task mine/)
+    const text = readFileSync(daemon.handlerFile, 'utf8')
+    writeFileSync(daemon.handlerFile, text.replaceAll("'other'", "'mine'"))
+    daemon.child.kill('SIGHUP')
+    await until('the task has run', () => daemon.journal().includes('mine'))
   })
 
   for (const language of ['javascript', 'python'] as const)

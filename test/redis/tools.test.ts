@@ -241,6 +241,27 @@ describe('the tools over a Redis that refuses or goes away', { skip: isRedisMiss
     })
   }
 
+  for (const command of ['ls', 'status'])
+    it(`name the rights that a user lacks who may only read, with which they work: ${command}`, async () => {
+      await redis.client.call('ACL', 'SETUSER', 'reader', 'reset', 'on', '>secret', '~*', '+@read', '+info')
+      const address = redis.address(`readable-${command}`)
+      await enqueue({ n: '1' }, { spooler: address })
+      const run = () => inProcess([command, address.replace('//', '//reader:secret@')])
+      const { stdout, stderr } = await run()
+      const [, rights = ''] =
+        /NOPERM.*to look at tasks takes ACL SETUSER USER ([^,]+)/.exec(stdout + stderr) ?? []
+      await redis.client.call(
+        'ACL',
+        'SETUSER',
+        'reader',
+        'resetkeys',
+        '~*',
+        'nocommands',
+        ...rights.split(' '),
+      )
+      assert.match((await run()).stdout, /(^|\s)1 due|^due/m)
+    })
+
   for (const command of COMMANDS) {
     const name = command.join(' ')
     it(`exit with 75 and print the error of Redis when it refuses: ${name}`, async () => {

@@ -16,12 +16,12 @@ import { Begins, type Begun, type Mark } from './begins.js'
 import { RedisClaim } from './claim.js'
 import { pauseMs } from './client.js'
 import type { Connection } from './connection.js'
-import { LeftJobs } from './left-jobs.js'
+import { BLAMELESS, LeftJobs } from './left-jobs.js'
 import { eraseMark, type Pulled, Pulls, type Refusal } from './pulls.js'
 import { refusalCode, renew, Unreadable } from './queues.js'
 import { type HeldJob, heldJobOf, leaseOf, tokenFor } from './refs.js'
 import { isRefusal, isUnsent, whyNot } from './store-failure.js'
-import { earlyMs, recordAfter, type TaskRecord, withoutLastRun } from './task-job.js'
+import { earlyMs, recordAfter, type TaskRecord, UNWANTED_CAP_MS, withoutLastRun } from './task-job.js'
 
 /** Tells people something about a task. */
 type Tell = (task: string, message: string) => void
@@ -37,8 +37,6 @@ type Locked = Pick<RedisClaim, 'job' | 'queue' | 'token' | 'terms'>
 
 /** How long a claim waits for a connection. */
 const PATIENCE_MS = 1000
-/** A task whose name no handler here knows is offered again, to any daemon, after the frequency, then twice that, up to this. */
-const UNWANTED_CAP_MS = 300_000
 const LOST = 'could not be settled: its claim had ended'
 const FOREIGN = 'its job has no packet: it was not stored as a task'
 const MISSING_JOB = -1
@@ -128,17 +126,24 @@ export class RedisClaims implements Claims {
 
   #claimOf(ref: Ref, own: Locked, record: TaskRecord, early?: Begun): RedisClaim {
     const { job, queue, token, terms } = own
-    const delivery = lastValue(job.vars, DELIVERY_KEY) ?? terms?.delivery ?? this.#options.delivery
     const path = `${this.#connection.name}/${job.id}`
-    const isOnce = delivery === 'at-most-once'
+    const isOnce = this.#isOnce(own)
     return new RedisClaim(ref, { job, queue, token, terms, path, record, early, isOnce })
+  }
+
+  #isOnce({ job, terms }: Locked): boolean {
+    const delivery = lastValue(job.vars, DELIVERY_KEY) ?? terms?.delivery ?? this.#options.delivery
+    return delivery === 'at-most-once'
   }
 
   /** Settles what the last run left. @returns the record of a task that may run, as it is from now on */
   async #settlePast(ref: Ref, own: Locked, lastRun: LastRun | undefined): Promise<TaskRecord | Refusal> {
     const { job, queue, token, terms } = own
     const { lastRun: known, ...record } = job.record
-    const verdict = pastVerdict(record.past, lastRun ?? known, record, this.#rules(terms))
+    const cut = lastRun ?? known
+    // the mark of the run before it, with which it was fetched
+    const hasNotBegun = record.past !== 'died-once' && this.#isOnce(own) && cut?.kind !== 'cancelled'
+    const verdict = pastVerdict(record.past, hasNotBegun ? BLAMELESS : cut, record, this.#rules(terms))
     if (verdict.kind === 'run') return { ...record, past: verdict.past }
     const next = { ...recordAfter(record, verdict), past: 'none' as const }
     const dead = this.#claimOf(ref, own, record)

@@ -4,6 +4,7 @@ import type { Enqueuer } from '../enqueuer.js'
 import type { AwayListener, Forwarder } from '../forwarder.js'
 import type { RedisClaimsOptions } from './claims.js'
 import type { Connection } from './connection.js'
+import { inWords } from './store-failure.js'
 
 type Connections = Map<string, Promise<Connection>>
 
@@ -83,7 +84,7 @@ export function redisEngine(
     },
     async overview() {
       const { overviewOf } = await import('./overview.js')
-      return overviewOf(await connectionTo(address))
+      return inWords(async () => overviewOf(await connectionTo(address)))
     },
     async members() {
       const { readMembers } = await import('./membership.js')

@@ -17,7 +17,12 @@ import type {
 import type { Connection } from './connection.js'
 import { LeftJobs } from './left-jobs.js'
 import { renew, SpoolQueue } from './queues.js'
+import { changeJob } from './records/change.js'
+import { peekAll } from './records/peek.js'
+import { idsIn, scoreOf } from './records/walk.js'
 import { type HeldJob, heldRef, jobOfLease, ticketOf, tokenFor } from './refs.js'
+import { unlessUnreadable } from './store-failure.js'
+import { jsonIn, recordOf, UNWANTED_CAP_MS } from './task-job.js'
 import { Tickets } from './tickets.js'
 import { NOTHING_SEEN, type SpoolView, statsFrom, sumOf } from './view.js'
 import { Watch } from './watch.js'
@@ -92,6 +97,8 @@ export class RedisFeed implements Source {
   readonly #left: LeftJobs
   /** Jobs that are parked for their names, and delayed: until when, by id; epoch ms. */
   readonly #putOff = new Map<string, number>()
+  /** Whether the tasks that were put off for their names before these handlers were loaded have been made due. */
+  #putOffBefore: 'unseen' | 'offering' | 'offered' = 'unseen'
   /** True if a worker found nothing although something was due. */
   #wasEmpty = false
   #isOpen = false
@@ -124,6 +131,7 @@ export class RedisFeed implements Source {
   #seen(view: SpoolView, most: number): void {
     const before = this.state
     this.#view = view
+    if (this.#putOffBefore === 'unseen') void this.#offerPutOff()
     this.#tickets.see(view, most)
     if (this.#wasEmpty && this.#tickets.ready > 0) this.#watch.slowDown()
     this.#wasEmpty = false
@@ -131,6 +139,36 @@ export class RedisFeed implements Source {
     const { ready, waiting, isDrained } = this.state
     const isNews = ready > 0 || waiting !== before.waiting || isDrained !== before.isDrained
     if (isNews && this.#isOpen) this.#wakeUp()
+  }
+
+  /** Makes tasks due that were put off because no handler knew their names: the handlers of this daemon may know them. */
+  async #offerPutOff(): Promise<void> {
+    this.#putOffBefore = 'offering'
+    const connection = this.#looks
+    const queue = new SpoolQueue(connection)
+    try {
+      const nowMs = await connection.nowMs()
+      const part = {
+        place: 'delayed',
+        min: scoreOf(nowMs),
+        max: scoreOf(nowMs + UNWANTED_CAP_MS),
+      } as const
+      for await (const ids of idsIn(connection, queue, part)) {
+        const texts = await connection.use(() =>
+          Promise.all(
+            ids.map(id => connection.redis.hget(queue.key(id), 'progress').catch(unlessUnreadable)),
+          ),
+        )
+        const records = texts.map(text => recordOf({ progress: jsonIn(text ?? '') }))
+        const putOff = ids.filter((_, i) => (records[i]?.unwanted ?? 0) > 0)
+        for (const job of await peekAll(connection, queue, putOff))
+          await changeJob(connection, job, { kind: 'kick' }, nowMs)
+      }
+      this.#putOffBefore = 'offered'
+    } catch {
+      this.#putOffBefore = 'unseen' // Redis is away
+    }
+    this.#watch.look()
   }
 
   /** @see Feed.take. It never has tasks that follow another one on its slot. */
@@ -147,9 +185,14 @@ export class RedisFeed implements Source {
     return this.#held.count(reason) + unknown
   }
 
-  /** The reason no longer holds. With other handlers, a job that was put off for its name still comes back only at its time. */
+  /** The reason no longer holds. */
   changed(what: FeedReason | 'handlers'): void {
-    if (what === 'handlers') this.#tickets.handlersReplaced()
+    if (what === 'handlers') {
+      this.#tickets.handlersReplaced()
+      this.#putOff.clear()
+      this.#putOffBefore = 'unseen'
+      this.#watch.look()
+    }
     for (const job of this.#held.release(what === 'handlers' ? 'unknown-name' : what)) this.#putBack(job)
     this.#wakeUp()
   }
@@ -247,7 +290,7 @@ export class RedisFeed implements Source {
     const { size: busy } = this.#busy
     const waiting = sumOf(this.#view, 'later') + this.#held.count() + parked.slot + this.#tickets.unknown
     const isDone = this.#tickets.due === 0 && busy === 0 && parked.alone + parked.crashed === 0
-    const isDrained = this.#isOpen && isDone && this.#watch.isCurrent
+    const isDrained = this.#isOpen && isDone && this.#putOffBefore === 'offered' && this.#watch.isCurrent
     return { ready: this.#tickets.ready, busy, waiting, parked, isDrained, stalledMs: 0 }
   }
 

@@ -6,7 +6,7 @@ import { limitedKey, refusalCode, SpoolQueue } from './queues.js'
 import { type HeldJob, leaseOf } from './refs.js'
 
 const LOOK_MS = 1000
-const BLAMELESS: LastRun = { kind: 'blameless' }
+export const BLAMELESS: LastRun = { kind: 'blameless' }
 
 /** Something that is of use for as long as a lock lasts. */
 interface Passing {

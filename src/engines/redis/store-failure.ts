@@ -73,6 +73,12 @@ export function weightOf(why: string): number {
   return REFUSED.test(why) && !/^(LOADING|BUSY)\b/.test(why) ? 1 : 0
 }
 
+/** Matches if the user of an ACL lacks a right, which in a script Redis does not name. */
+const NO_RIGHT = /\bNOPERM\b|ACL failure|The user executing the script/
+/** What `ls`, `show`, `status` and the like need: no right of `+@read` lets a user call scripts, or ask for the time in them. */
+const RIGHTS =
+  'to look at tasks takes ACL SETUSER USER +@read +eval +evalsha +time +info, all else +@all -@dangerous +info'
+
 const CLIENT = /^(Connection is closed|Command timed out|Socket timeout|Stream isn't writeable)/
 
 /**
@@ -82,10 +88,10 @@ const CLIENT = /^(Connection is closed|Command timed out|Socket timeout|Stream i
 export function serverFault(thrown: unknown): SpooldError | undefined {
   const cause = firstOf(thrown)
   const { name, message } = cause
-  if (name === 'ReplyError')
-    return new SpooldError('REDIS_REFUSED', `Redis refuses: ${message} (spoold doctor examines it)`, {
-      cause,
-    })
+  if (name === 'ReplyError') {
+    const hint = NO_RIGHT.test(message) ? RIGHTS : 'spoold doctor examines it'
+    return new SpooldError('REDIS_REFUSED', `Redis refuses: ${message} (${hint})`, { cause })
+  }
   if (name !== 'MaxRetriesPerRequestError' && !CLIENT.test(message)) return undefined
   return new SpooldError('REDIS_UNREACHABLE', 'the connection to Redis ended before it answered', { cause })
 }

@@ -19,6 +19,9 @@ export const MAX_TASK_BYTES = 16 * 1024 * 1024
  */
 const LAST = 2_097_151
 
+/** A task whose name no handler here knows is offered again, to any daemon, after the frequency, then twice that, up to this. */
+export const UNWANTED_CAP_MS = 300_000
+
 /** What a job carries: bytes in base64, because JSON has none. */
 interface JobData {
   readonly packet: string

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { IGNORE, OK, RELEASE } from '#src/base/task/outcome.js'
 import type { Request } from '#src/base/task/request.js'
+import { TASK_STATES } from '#src/engines/spool/admin/task-view.js'
 import { toDictionary } from '#src/formats/protocol/vars.js'
 import { CLAIMS_DEFAULTS } from '../../helpers/engine.js'
 import { requestFrom } from '../../helpers/request.js'
@@ -55,19 +56,26 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       assert.equal((await refusalOf(two, ref)).kind, 'gone')
     })
 
-    it('are settled with the farthest possible time if the delay asked for is longer', async () => {
+    it('are settled with the farthest possible time if the delay asked for is longer, with one failure counted', async () => {
       for (const outcome of [
         { kind: 'retry', delayMs: 2 ** 64 * 1000 },
         { kind: 'retry', delayMs: Number.MAX_VALUE },
         { kind: 'retry', policy: { backoff: 'fixed', delayMs: 2 ** 80 } },
         { kind: 'error', detail: 'x', delayMs: Number.POSITIVE_INFINITY },
       ] as const) {
-        const { ref, one } = await withTask()
+        const { spool, ref, one } = await withTask()
         const { kind, atMs = 0 } = await one.settle(await beginOf(one, ref), outcome, 1)
         assert.equal(kind, outcome.kind)
         assert.ok(atMs > Date.now() + 86_400_000 * 365 * 6000, String(atMs))
         assert.ok(Number.isFinite(new Date(atMs).getTime()))
         assert.equal((await refusalOf(one, ref)).kind, 'later')
+        assert.deepEqual((await spool.upkeep().stats()).records, { count: 1, isWhole: true })
+        if (spool.store === undefined) continue
+        for await (const { record } of (await spool.store()).views({
+          states: TASK_STATES,
+          mayHave: () => true,
+        }))
+          assert.equal(record?.attempts, 1)
       }
     })
 

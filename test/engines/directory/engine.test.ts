@@ -1,14 +1,15 @@
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import {
   appendFileSync,
   chmodSync,
   existsSync,
   linkSync,
   mkdirSync,
-  openSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   renameSync,
   statSync,
   symlinkSync,
@@ -502,12 +503,22 @@ describe('a claimed file', () => {
     engine.settle(claim, OK, 0)
   })
 
-  it('has a descriptor that is closed on exec, so that no grandchild holds the lock for ever', async () => {
+  it('has a descriptor that is closed on exec, so that no program that starts during the run holds the lock longer', async () => {
     const spool = spoolDirectory()
-    drop(spool, NAME)
-    const claim = beginOf(await openEngine(spool))
-    const flags = readFileSync(`/proc/self/fdinfo/${claim.file.fd}`, 'utf8')
-    assert.match(flags, /flags:\s+0?2\d{6}/) // O_CLOEXEC is 02000000
-    assert.ok(openSync('/dev/null', 'r') > 0)
+    const path = drop(spool, NAME)
+    const engine = await openEngine(spool)
+    const claim = beginOf(engine)
+    const program = spawn('cat') // until its input ends
+    try {
+      program.stdin.write('x')
+      await once(program.stdout, 'data') // it has started, and opens nothing more
+      const open = `/proc/${program.pid}/fd`
+      assert.ok(!readdirSync(open).some(fd => readlinkSync(join(open, fd)) === path))
+      engine.settle(claim, RELEASE, 0)
+      engine.settle(beginOf(await openEngine(spool)), OK, 0)
+    } finally {
+      program.stdin.end()
+      await once(program, 'close')
+    }
   })
 })

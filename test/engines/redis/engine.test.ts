@@ -192,6 +192,25 @@ describe('the engine on Redis', { skip: missing }, () => {
     master.close()
   })
 
+  it('blames a task that is delivered at most once for no death of a process in which it was fetched and had not begun', async () => {
+    const { enqueuer, claims, feed } = openSpool()
+    const worker = claims({ identity: 'dead' })
+    await enqueuer.store(requestFrom({ n: '1' }))
+    await enqueuer.store(requestFrom({ n: '2', spooler_delivery: 'at-most-once' }))
+    await worker.settle(await beginOf(worker, 'ticket 1'), OK, 1, 'ticket 2')
+    const fetched = await claimOf(worker, 'ticket 2')
+    const master = feed()
+    const lastRun = { kind: 'crash', cause: 'its process was killed' } as const
+    master.lose({
+      cutShort: [{ ref: 'ticket 2', lastRun, lease: leaseOf(fetched) }],
+      worker: { identity: 'dead', leases: [leaseOf(fetched)] },
+    })
+    const claim = await claimOnceDue(claims(), 'ticket')
+    assert.deepEqual([lastValue(claim.vars, 'n'), claim.attempt], ['2', 1])
+    assert.deepEqual([claim.hasCrashed, claim.mustBeAlone], [false, false])
+    master.close()
+  })
+
   it('runs a task without a time at once, however fast the clock of its enqueuer is', async () => {
     const { enqueuer, claims, key } = openSpool()
     const worker = claims()
