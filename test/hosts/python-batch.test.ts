@@ -252,6 +252,27 @@ send = 'send'
     assert.equal(new Set(journal).size, 303)
   })
 
+  it('are stored once while the code is loaded by two processes, and an id is stored once', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startHost('python', {
+      spool,
+      handler: `
+from spoold import Batch, Tasks
+tasks = Tasks()
+@tasks.task(name='work')
+def work(what): journal(what)
+batch = Batch()
+for i in range(2): batch.with_options(id='invoice-17').schedule(work, 'in a batch')
+batch.schedule(work, 'without an id')
+tasks.schedule_batch(batch)
+for i in range(2): tasks.with_options(id='invoice-18').schedule(work, 'alone')
+`,
+      ini: { 'spooler-processes': 2 },
+    })
+    await until('all tasks have run', () => leftIn(spool).length === 0 && daemon.journal().length >= 3)
+    assert.deepEqual(daemon.journal().sort(), ['alone', 'in a batch', 'without an id'])
+  })
+
   it('are stored over one connection to the socket of a daemon', async () => {
     const spool = spoolDirectory()
     const socket = join(dirname(spool), 's')

@@ -117,16 +117,14 @@ def _spool(items):
 
 
 def _spool_all(tasks):
-    """Stores all of these tasks, or none; one by one while code is being loaded. Each is an id or None, and the keys and values
-    of a dictionary."""
-    if len(tasks) == 1 and tasks[0][0] is None or not _is_forked:
-        for _, items in tasks:
-            _spool(items)
+    """Stores all of these tasks, or none. Each is an id or None, and the keys and values of a dictionary."""
+    if len(tasks) == 1 and tasks[0][0] is None:
+        _spool(tasks[0][1])
         return
     parts = []
     for once, items in tasks:
         parts += [(once or '').encode(), b'%d' % len(items), *items]
-    _call('spool-all', *parts)
+    _call('spool-all' if _is_forked else 'spool-all-while-loading', *parts)
 
 
 send_to_spooler = spool

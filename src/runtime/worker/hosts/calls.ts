@@ -36,11 +36,12 @@ type Call = (values: Values) => Answer | Promise<Answer> | undefined
 export class Calls {
   readonly #options: CallsOptions
   #targets: SpoolTargets | undefined
-  #isFirst: Promise<boolean> | undefined
+  #first: Promise<boolean> | undefined
   readonly #calls: Readonly<Record<string, Call>> = {
     spool: values => this.#spool(values),
     'spool-all': values => this.#spoolAll(values),
     'spool-while-loading': values => this.#spoolWhileLoading(values),
+    'spool-all-while-loading': async values => ((await this.#isFirst()) ? this.#spoolAll(values) : []),
     warn: values => this.#options.ask('warn', values),
     jobs: () => this.#jobs(),
     task: ([path]) => peekTask(String(path)) ?? [],
@@ -117,12 +118,16 @@ export class Calls {
   }
 
   /**
-   * Stores a task in the first worker only, for code that stores it while it is being loaded. Every worker loads the code, while
+   * True in the first worker, which alone stores what code stores while it is being loaded. Every worker loads the code, while
    * uWSGI loads it once, in its master.
    */
+  #isFirst(): Promise<boolean> {
+    this.#first ??= this.#options.ask('first', []).then(({ length }) => length > 0)
+    return this.#first
+  }
+
   async #spoolWhileLoading(values: Values): Promise<Answer> {
-    this.#isFirst ??= this.#options.ask('first', []).then(({ length }) => length > 0)
-    if (await this.#isFirst) return this.#spool(values)
+    if (await this.#isFirst()) return this.#spool(values)
     const { spooler } = requestFromPairs(pairsOf(values))
     return [`${this.#places.get(spooler).name}/uwsgi_spoolfile_on_${hostname()}_0_0_0_0_0`]
   }
