@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
-import { readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { act, assertGone, ended, linesOf, pidOf, startActor, started } from '../helpers/actor.js'
 import { spoolSnapshotOf } from '../helpers/control.js'
@@ -31,6 +31,17 @@ describe('a worker that is killed', () => {
   })
 })
 
+/** Starts a daemon with one worker that is in the middle of a task that does `what`, with another task behind it. */
+async function busyDaemon(what: 'hold' | 'block') {
+  const spool = spoolDirectory()
+  const daemon = await startActor(spool)
+  const gate = join(daemon.directory, 'gate')
+  const running = act(spool, what, { until: gate })
+  await started(daemon, running)
+  const waiting = act(spool, 'ok')
+  return { spool, daemon, running, waiting, open: () => writeFileSync(gate, ''), workers: daemon.workers() }
+}
+
 describe('a stop', { concurrency: 3 }, () => {
   for (const signal of ['SIGTERM', 'SIGINT'] as const)
     it(`by ${signal} when idle exits with 0 and leaves no process`, async () => {
@@ -43,25 +54,23 @@ describe('a stop', { concurrency: 3 }, () => {
       await assertGone(spool, workers)
     })
 
-  it('during a task lets the task end, begins no other, and runs nothing twice', async () => {
-    const spool = spoolDirectory()
-    const daemon = await startActor(spool)
-    const gate = join(daemon.directory, 'gate')
-    const running = act(spool, 'hold', { until: gate })
-    await started(daemon, running)
-    const workers = daemon.workers()
-    const waiting = act(spool, 'ok')
-    daemon.child.kill('SIGTERM')
-    await daemon.waitFor('killing the spooler with pid')
-    writeFileSync(gate, '')
-    assert.equal(await daemon.code(), 0)
-    assert.deepEqual(
-      [linesOf(daemon, 'end', running).length, linesOf(daemon, 'start', waiting).length],
-      [1, 0],
-    )
-    assert.equal(leftIn(spool).length, 1)
-    await assertGone(spool, workers)
-  })
+  for (const signal of ['SIGTERM', 'SIGINT'] as const)
+    it(`by ${signal} during a task lets the task end, begins no other, and runs nothing twice`, async () => {
+      const { spool, daemon, running, waiting, open, workers } = await busyDaemon('hold')
+      daemon.child.kill(signal)
+      daemon.child.kill(signal) // as a terminal and npm send it: twice, but meant once
+      await daemon.waitFor('SIGINT/SIGTERM received...killing workers...')
+      assert.ok(workers.every(isAlive))
+      open()
+      assert.equal(await daemon.code(), 0)
+      const counts = [linesOf(daemon, 'start', running), linesOf(daemon, 'end', running)].map(
+        ({ length }) => length,
+      )
+      assert.deepEqual([counts, linesOf(daemon, 'start', waiting)], [[1, 1], []])
+      assert.equal(leftIn(spool).length, 1)
+      assert.match(daemon.output, /goodbye to uWSGI\.\n$/)
+      await assertGone(spool, workers)
+    })
 
   it('warns its tasks, and kills a task that overruns its mercy, which the next daemon runs again', async () => {
     const spool = spoolDirectory()
@@ -73,7 +82,10 @@ describe('a stop', { concurrency: 3 }, () => {
     const workers = daemon.workers()
     daemon.child.kill('SIGTERM')
     assert.equal(await daemon.code(), 0)
-    assert.match(daemon.output, /NO MERCY !!!/)
+    assert.match(
+      daemon.output,
+      / - spooler \d \(pid: \d+\) is taking too much time to die\.\.\.NO MERCY !!!\n/,
+    )
     assert.deepEqual(
       daemon.journal().filter(line => line.startsWith('warned')),
       [`warned ${warned}`],
@@ -88,12 +100,8 @@ describe('a stop', { concurrency: 3 }, () => {
     assert.equal(next.journal().at(-1), `next ${stubborn} 1`) // an attempt that a stop ended does not count
   })
 
-  it('kills at once on a second signal', async () => {
-    const spool = spoolDirectory()
-    const daemon = await startActor(spool)
-    const stubborn = act(spool, 'block')
-    await started(daemon, stubborn)
-    const workers = daemon.workers()
+  it('kills at once on a second signal, and keeps the task that ran', async () => {
+    const { spool, daemon, workers } = await busyDaemon('block')
     daemon.child.kill('SIGTERM')
     await daemon.waitFor('killing the spooler with pid')
     await until('the signal is taken for a second one', () => {
@@ -101,32 +109,60 @@ describe('a stop', { concurrency: 3 }, () => {
       return !daemon.isRunning
     })
     assert.equal(await daemon.code(), 0)
-    assert.match(daemon.output, /killing everything now/)
+    assert.match(daemon.output, /SIGTERM received\.\.\.killing everything now\n/)
+    assert.equal(leftIn(spool).length, 2)
     await assertGone(spool, workers)
   })
 
-  it('by SIGQUIT kills at once', async () => {
-    const spool = spoolDirectory()
-    const daemon = await startActor(spool)
-    await started(daemon, act(spool, 'block'))
-    const workers = daemon.workers()
+  it('by SIGQUIT kills at once, and keeps the task that ran', async () => {
+    const { spool, daemon, workers } = await busyDaemon('block')
     daemon.child.kill('SIGQUIT')
     assert.equal(await daemon.code(), 0)
+    assert.equal(leftIn(spool).length, 2)
     await assertGone(spool, workers)
   })
 
-  it('by kill -9 of the master lets the running task end and be settled, and leaves no process', async () => {
+  it('is obeyed while the handlers are being loaded', async () => {
+    const spool = spoolDirectory()
+    const pidfile = join(dirname(spool), 'pid')
+    const daemon = await startDaemon({
+      spool,
+      handler: `JOURNAL('loading'); await new Promise(() => setInterval(() => {}, 1000)); export default () => -2`,
+      ini: { pidfile, vacuum: true },
+      isUnready: true,
+    })
+    await until('the handler loads', () => daemon.journal().length > 0)
+    const workers = daemon.workers()
+    daemon.child.kill('SIGTERM')
+    assert.equal(await daemon.code(), 0)
+    await assertGone(spool, workers)
+    assert.ok(!existsSync(pidfile))
+    assert.doesNotMatch(daemon.output, /is running/)
+  })
+
+  it('by kill -9 of the master lets the running task end and be settled, begins no other, and leaves no process', async () => {
+    const { spool, daemon, running, waiting, open, workers } = await busyDaemon('hold')
+    daemon.child.kill('SIGKILL')
+    await until('the master is gone', () => !isAlive(daemon.pid))
+    open()
+    await until('the worker is gone', () => !workers.some(isAlive))
+    assert.deepEqual(
+      [linesOf(daemon, 'end', running).length, linesOf(daemon, 'start', waiting).length],
+      [1, 0],
+    )
+    assert.equal(leftIn(spool).length, 1)
+  })
+
+  it('by kill -9 of the master ends an idle worker while another one still runs its task', async () => {
     const spool = spoolDirectory()
     const daemon = await startActor(spool, { 'spooler-processes': 2 })
     const gate = join(daemon.directory, 'gate')
-    const running = act(spool, 'hold', { until: gate })
-    await started(daemon, running)
+    await started(daemon, act(spool, 'hold', { until: gate }))
     const workers = daemon.workers()
     daemon.child.kill('SIGKILL')
     await until('the idle worker is gone', () => workers.filter(isAlive).length === 1)
     writeFileSync(gate, '')
     await until('the other worker is gone, too', () => workers.filter(isAlive).length === 0)
-    assert.deepEqual([linesOf(daemon, 'end', running).length, leftIn(spool).length], [1, 0])
   })
 })
 

@@ -10,113 +10,12 @@ import { childrenOf, isAlive, TestProcess } from '../helpers/process.js'
 import { until } from '../helpers/until.js'
 import { BIN, spoolDirectory } from '../helpers/workspace.js'
 
-/** Runs a task until the file that its key `until` names is there. */
-const PATIENT = `
-import { existsSync } from 'node:fs'
-import { setTimeout } from 'node:timers/promises'
-export default async (env, task) => {
-  JOURNAL('began ' + task.name)
-  while (env.until && !existsSync(env.until)) await setTimeout(5)
-  JOURNAL('ended ' + task.name)
-  return task.SPOOL_OK
-}`
-
-/** Starts a daemon that is in the middle of the task `runs`, with `waits` behind it. */
-async function busyDaemon(ini: DaemonSetup['ini'] = {}) {
-  const spool = spoolDirectory()
-  const gate = join(dirname(spool), 'gate')
-  const daemon = await startDaemon({ spool, handler: PATIENT, ini })
-  drop(spool, 'runs', packet({ until: gate }))
-  await until('the task runs', () => daemon.journal().includes('began runs'))
-  drop(spool, 'waits', packet({}))
-  return { spool, daemon, open: () => writeFileSync(gate, ''), workers: daemon.workers() }
-}
-
 describe('the master', () => {
   it('has more than 16 threads for syncs, and does not pass UV_THREADPOOL_SIZE on to its workers', async () => {
     const daemon = await startDaemon({ spool: spoolDirectory() })
     assert.ok(readdirSync(`/proc/${daemon.pid}/task`).length > 16)
     const worker = await until('the daemon has a worker', () => daemon.workers().at(0))
     assert.doesNotMatch(readFileSync(`/proc/${worker}/environ`, 'latin1'), /UV_THREADPOOL_SIZE/)
-  })
-})
-
-describe('a stop', { concurrency: 3 }, () => {
-  for (const signal of ['SIGTERM', 'SIGINT'] as const)
-    it(`by ${signal} lets the running task end, begins no other, and exits with 0`, async () => {
-      const { spool, daemon, open, workers } = await busyDaemon()
-      daemon.child.kill(signal)
-      daemon.child.kill(signal) // as a terminal and npm send it: twice, but meant once
-      await daemon.waitFor('SIGINT/SIGTERM received...killing workers...')
-      assert.ok(workers.every(isAlive))
-      open()
-      assert.equal(await daemon.code(), 0)
-      assert.deepEqual(daemon.journal(), ['began runs', 'ended runs'])
-      assert.deepEqual(leftIn(spool), ['waits'])
-      await untilGone(...workers)
-      assert.match(daemon.output, /goodbye to uWSGI\.\n$/)
-    })
-
-  it('by a second SIGTERM kills at once, and keeps the task that ran', async () => {
-    const { spool, daemon, workers } = await busyDaemon()
-    daemon.child.kill('SIGTERM')
-    await daemon.waitFor('killing workers')
-    const isStill = () => daemon.isRunning
-    await until('the second signal counts', () => {
-      if (isStill()) daemon.child.kill('SIGTERM')
-      return !isStill()
-    })
-    assert.equal(await daemon.code(), 0)
-    await untilGone(...workers)
-    assert.deepEqual(leftIn(spool), ['runs', 'waits'])
-    assert.match(daemon.output, /SIGTERM received\.\.\.killing everything now\n/)
-  })
-
-  it('by SIGQUIT kills at once, and keeps the task that ran', async () => {
-    const { spool, daemon, workers } = await busyDaemon()
-    daemon.child.kill('SIGQUIT')
-    assert.equal(await daemon.code(), 0)
-    await untilGone(...workers)
-    assert.deepEqual(leftIn(spool), ['runs', 'waits'])
-  })
-
-  it('kills a task whose mercy is over, and keeps its file', async () => {
-    const { spool, daemon } = await busyDaemon({ 'worker-reload-mercy': 1 })
-    daemon.child.kill('SIGTERM')
-    assert.equal(await daemon.code(), 0)
-    assert.match(
-      daemon.output,
-      / - spooler 1 \(pid: \d+\) is taking too much time to die\.\.\.NO MERCY !!!\n/,
-    )
-    assert.deepEqual(leftIn(spool), ['runs', 'waits'])
-  })
-
-  it('is obeyed while the handlers are being loaded', async () => {
-    const spool = spoolDirectory()
-    const pidfile = join(dirname(spool), 'pid')
-    const daemon = await startDaemon({
-      spool,
-      handler: `JOURNAL('loading'); await new Promise(() => setInterval(() => {}, 1000)); export default () => -2`,
-      ini: { pidfile, vacuum: true },
-      isUnready: true,
-    })
-    await until('the handler loads', () => daemon.journal().length > 0)
-    const workers = daemon.workers()
-    daemon.child.kill('SIGTERM')
-    assert.equal(await daemon.code(), 0)
-    await untilGone(...workers)
-    assert.ok(!existsSync(pidfile))
-    assert.doesNotMatch(daemon.output, /is running/)
-  })
-
-  it('by kill -9 of the master lets the running task end, and leaves no worker behind', async () => {
-    const { spool, daemon, open, workers } = await busyDaemon()
-    daemon.child.kill('SIGKILL')
-    await untilGone(daemon.pid)
-    open()
-    await untilGone(...workers)
-    assert.deepEqual(daemon.journal(), ['began runs', 'ended runs'])
-    assert.deepEqual(leftIn(spool), ['waits'])
   })
 })
 
