@@ -344,7 +344,7 @@ describe('spoold doctor, on locks, clock and events', () => {
       assert.equal(visit.code, 0)
     })
 
-  it('warns when no watch can be had', { skip: skipUnless('root') }, () => {
+  it('warns if inotify cannot be used', { skip: skipUnless('root') }, () => {
     const none = `exec unshare -Ur sh -c 'echo 0 > /proc/sys/user/max_inotify_instances && exec "$@"' sh "$@"`
     const { code, complaints, all } = doctor(install(spoolDirectory()), none)
     assert.equal(code, 0)
@@ -378,7 +378,7 @@ describe('spoold doctor, on limits', () => {
     )
   })
 
-  it('reports a socket that may not be bound, which only a try reveals, and leaves no socket behind', {
+  it('reports a socket that only an attempt shows cannot be bound, and leaves no socket behind', {
     skip: skipUnless('strace'),
   }, () => {
     const spool = spoolDirectory()

@@ -118,7 +118,7 @@ f = open(sys.argv[1], 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX); print('held', flush
     assert.deepEqual(readdirSync(locks), [])
   })
 
-  it('finishes a removal and a burial that were not possible', { skip: skipUnless('root') }, async () => {
+  it('finishes a removal and a burial that have failed', { skip: skipUnless('root') }, async () => {
     const spool = spoolDirectory()
     giveTo(spool, 0)
     chmodSync(spool, 0o777)

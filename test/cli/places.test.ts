@@ -227,7 +227,7 @@ describe('the task that a command line names', { skip: skipUnless('redis-server'
 
 describe('a link to a directory whose name is not UTF-8', () => {
   for (const hasNamesake of [false, true])
-    it(`is refused beside other spools${hasNamesake ? ', also where that name, as Node has it, is of another' : ''}`, async () => {
+    it(`is refused beside other spools${hasNamesake ? ', even if another directory has the name that Node reads' : ''}`, async () => {
       const [directory, spool] = [workspace(), spoolDirectory()]
       const [named, link, namesake] = [
         Buffer.from(`${directory}/\xe4`, 'latin1'),
