@@ -128,7 +128,7 @@ describe('on a disk that takes no bookkeeping', () => {
     ['a retry', RETRY],
     ['an error', { kind: 'error', detail: 'boom' }],
   ] as const satisfies ReadonlyArray<readonly [string, Outcome]>)
-    it(`${what} of a task that is delivered at most once has the task buried, not run again uncounted`, async () => {
+    it(`${what} of an at-most-once task buries it, because the run cannot be counted`, async () => {
       const spool = spoolDirectory()
       drop(spool, NAME, packet({ spooler_delivery: 'at-most-once' }))
       const engine = await openEngine(spool)
