@@ -22,7 +22,7 @@ import { spoolDirectory, workspace } from '../helpers/workspace.js'
 const SOMEBODY = 65_533
 
 describe('.spoold', () => {
-  it('is refused once a directory of somebody else has its name', { skip: skipUnless('root') }, () => {
+  it('is refused once a directory of another user has its name', { skip: skipUnless('root') }, () => {
     const spool = spoolDirectory()
     const state = join(spool, '.spoold')
     makeState(spool)
