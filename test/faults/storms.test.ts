@@ -147,7 +147,7 @@ describe('a storm of processes', () => {
         await daemon.waitFor(/next spawn in [3-9]\d(?:\.\d+)? s/)
         const late = await within(40_000, count)
         console.log(`${title}: ${early} processes in the first 10 s, ${late} in the next 40 s`)
-        assert.equal(late, 1, 'that of 30 s later')
+        assert.equal(late, 1, 'only one process starts in 40 s')
       }
       daemon.child.kill('SIGHUP')
       await daemon.waitFor(/the spoolers are reloaded|the reload is rejected/)

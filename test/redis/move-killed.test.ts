@@ -116,7 +116,7 @@ describe('spoold move that is killed at any of its steps', { skip, timeout: 300_
           await check(`request ${nth} ${moment}`)
         }
       }
-      assert.ok(heldHere >= 2, 'killed before it is there, and before it is gone here')
+      assert.ok(heldHere >= 2, 'move was killed before storing the task and before removing it')
     })
   }
 })

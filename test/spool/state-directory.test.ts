@@ -47,7 +47,7 @@ describe('.spoold', () => {
     mkdirSync(state)
     chmodSync(state, 0o777)
     findState(spool)
-    assert.equal(statSync(state).mode & 0o777, 0o777, 'a look changes nothing')
+    assert.equal(statSync(state).mode & 0o777, 0o777, 'reading changes no mode')
     makeState(spool)
     assert.equal(statSync(state).mode & 0o777, 0o700)
   })

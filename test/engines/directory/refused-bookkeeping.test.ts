@@ -56,14 +56,14 @@ describe('on a disk that takes no bookkeeping', () => {
       )
       unhook()
       assert.equal(stateOf(spool), done)
-      assert.ok(!existsSync(join(spool, '.spoold/records')), 'it needs no record')
+      assert.ok(!existsSync(join(spool, '.spoold/records')), 'a finished task needs no record')
       refuse()
       for (let n = 1; n <= 3; n++) {
         unhook()
         touch(spool)
         refuse()
         const refusal = (await openEngine(spool)).claim(NAME)
-        assert.ok('kind' in refusal, 'it would run again')
+        assert.ok('kind' in refusal, 'the task is refused, so it does not run again')
         assert.equal(refusal.kind, 'unreadable')
       }
       unhook()
