@@ -465,7 +465,7 @@ describe('the house', () => {
       ([, names = '', from]) =>
         [...names.matchAll(/(?:type )?(\w+)/g)].map(([, name = '']) => ({ name, file: `${from}.ts` })),
     )
-    assert.ok(exported.length > 30, 'the names were not found')
+    assert.ok(exported.length > 30, 'the exported names are found')
     const undocumented = exported.filter(
       ({ name, file }) => !isDocumented(name, files.find(each => each.file === file)?.text ?? ''),
     )

@@ -177,12 +177,30 @@ describe('the runner of the tests', { concurrency: true }, () => {
   const TWO = { one: ONCE, two: ONCE }
   const EIGHT = { ...TWO, three: ONCE, four: ONCE, five: ONCE, six: ONCE, seven: ONCE, eight: ONCE }
   for (const [what, files, wall, most, isTried] of [
-    ['two files that failed', { ...TWO, fine: FINE }, 1000, 2, true],
-    ['no more on a machine that keeps the pace', { ...TWO, three: ONCE, fine: FINE }, 1000, 2, false],
-    ['eight on one that does not', { ...EIGHT, fine: FINE }, 0.01, 8, true],
-    ['no more than these', { ...EIGHT, nine: ONCE, fine: FINE }, 0.01, 8, false],
+    ['runs two failed files again, alone', { ...TWO, fine: FINE }, 1000, 2, true],
+    [
+      'runs none of three failed files again on a machine that keeps the pace',
+      { ...TWO, three: ONCE, fine: FINE },
+      1000,
+      2,
+      false,
+    ],
+    [
+      'runs eight failed files again, alone, on a machine that is late',
+      { ...EIGHT, fine: FINE },
+      0.01,
+      8,
+      true,
+    ],
+    [
+      'runs none of nine failed files again on a machine that is late',
+      { ...EIGHT, nine: ONCE, fine: FINE },
+      0.01,
+      8,
+      false,
+    ],
   ] as const)
-    it(`runs again, alone: ${what}; and says why, and what was measured`, async () => {
+    it(`${what}, and prints the errors and the measured pace`, async () => {
       const run = runFiles(files, 60_000, { wall, isAgain: true })
       assert.equal(await run.runner.code(30_000), 0, run.runner.output)
       const { fine, ...others } = run.counts()

@@ -30,7 +30,7 @@ describe('the age of a task', () => {
   const spool = spoolDirectory()
   before(() => {
     for (const key of ['due', 'held', 'touched', 'kicked', 'mode']) drop(spool, named(key), packet({ key }))
-    drop(spool, named('waits'), packet({ key: 'waits' }), Math.floor(startMs / 1000) + 86_400)
+    drop(spool, named('waiting'), packet({ key: 'waiting' }), Math.floor(startMs / 1000) + 86_400)
   })
 
   it('is what the name of the task says, in the table, in JSON and in spoold show', async () => {
@@ -45,9 +45,9 @@ describe('the age of a task', () => {
     ['held', () => inProcess(['hold', join(spool, named('held'))])],
     ['kicked', () => inProcess(['kick', join(spool, named('kicked'))])],
     ['touched', async () => utimesSync(join(spool, named('touched')), new Date(), new Date())],
-    ['waits', async () => {}],
+    ['waiting', async () => {}],
   ] as const)
-    it(`does not change (${what})`, async () => {
+    it(`does not change if the task is ${what}`, async () => {
       await change()
       assert.equal((await listed(spool)).get(named(what))?.arrived, ARRIVED)
       assert.match((await ageIn(spool, named(what))) ?? '', /^6\d m$/) // on a loaded machine this file takes a minute

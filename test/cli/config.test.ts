@@ -61,7 +61,11 @@ describe('spoold config', () => {
     assert.equal(origins.get('spooler-max-crashes = 3'), 'default')
     assert.equal(origins.get('chmod-socket = 666'), `${file}:13`)
     assert.equal(origins.get('unenv = LANG'), `${file}:19`)
-    assert.doesNotMatch(stdout, /^(root|processes|chdir) =/m, 'placeholders, options of uWSGI alone, unset')
+    assert.doesNotMatch(
+      stdout,
+      /^(root|processes|chdir) =/m,
+      'placeholders, options of uWSGI alone and unset options are left out',
+    )
   })
 
   it('prints an ini file with the same meaning', async () => {

@@ -176,7 +176,7 @@ describe('spoold doctor, as the user of the daemon', { skip: skipUnless('root') 
     const ini = install(spool, NOBODY)
     const { code, complaints, all } = doctor(ini)
     assert.equal(code, 1)
-    assert.equal(complaints.length, 2, 'the handler is there, too')
+    assert.equal(complaints.length, 2, 'the spool and the handler are both below it')
     for (const complaint of complaints) assert.match(complaint, /cannot be entered by uid 65534/)
     execFileSync('sh', ['-c', all.find(({ level }) => level === 'error')?.fix ?? 'false'])
     execFileSync('chown', ['65534:65534', spool])
@@ -344,7 +344,7 @@ describe('spoold doctor, on locks, clock and events', () => {
       assert.equal(visit.code, 0)
     })
 
-  it('warns when no watch can be had', { skip: skipUnless('root') }, () => {
+  it('warns if inotify cannot be used', { skip: skipUnless('root') }, () => {
     const none = `exec unshare -Ur sh -c 'echo 0 > /proc/sys/user/max_inotify_instances && exec "$@"' sh "$@"`
     const { code, complaints, all } = doctor(install(spoolDirectory()), none)
     assert.equal(code, 0)
@@ -378,7 +378,7 @@ describe('spoold doctor, on limits', () => {
     )
   })
 
-  it('reports a socket that may not be bound, which only a try reveals, and leaves no socket behind', {
+  it('reports a socket that only an attempt shows cannot be bound, and leaves no socket behind', {
     skip: skipUnless('strace'),
   }, () => {
     const spool = spoolDirectory()
@@ -429,7 +429,7 @@ describe('spoold doctor, on who works on the spool', () => {
     const { code, all } = doctor(daemon.iniFile)
     assert.equal(code, 0)
     const texts = all.flatMap(({ topic, text }) => (topic === 'neighbours' ? [text] : []))
-    assert.equal(texts.length, 1, 'its workers are not others')
+    assert.equal(texts.length, 1, 'its workers are not listed as others')
     assert.match(texts[0] ?? '', new RegExp(`^pid ${daemon.pid} with 1 worker uses it `))
   })
 

@@ -147,7 +147,7 @@ describe('spoold enqueue refuses', { concurrency: 4 }, () => {
       String(stderr),
       /^spoold: \[USAGE\] the name of the working directory, "[^\n]*\/not\ufffd", is not UTF-8/,
     )
-    assert.equal(readdirSync(cwd).length, 1, 'no directory is made by another name')
+    assert.equal(readdirSync(cwd).length, 1, 'no directory with another name is created')
   })
 
   it('a value from a file that has no end, or that is longer than 65535 bytes', async () => {

@@ -81,7 +81,7 @@ describe('spoold enqueue', () => {
     it(`leaves nothing behind for the priority ${JSON.stringify(priority)}`, async () => {
       const spool = spoolDirectory()
       const { code, stderr } = await inProcess(['enqueue', '--spooler', spool, 'a=b', '--priority', priority])
-      if (priority === '') return assert.equal(code, 0, 'as in uWSGI, no priority')
+      if (priority === '') return assert.equal(code, 0, 'an empty priority is none, as in uWSGI')
       assert.equal(code, 64)
       assert.match(stderr, /^spoold: \[REQUEST_INVALID\] priority must be digits only, got "[^\n]*"\n$/)
       assert.deepEqual(readdirSync(spool), [])

@@ -118,7 +118,7 @@ f = open(sys.argv[1], 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX); print('held', flush
     assert.deepEqual(readdirSync(locks), [])
   })
 
-  it('finishes a removal and a burial that were not possible', { skip: skipUnless('root') }, async () => {
+  it('finishes a removal and a burial that have failed', { skip: skipUnless('root') }, async () => {
     const spool = spoolDirectory()
     giveTo(spool, 0)
     chmodSync(spool, 0o777)
@@ -156,7 +156,7 @@ f = open(sys.argv[1], 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX); print('held', flush
     )
     assert.deepEqual(leftIn(spool), [])
     const { uid } = statSync(join(spool, '.spoold/dead/dead.json'))
-    assert.equal(uid, NOBODY, 'what it makes belongs to whom the daemon runs as')
+    assert.equal(uid, NOBODY, 'new files belong to the user of the daemon')
   })
 
   it('reports that no run can be settled when nobody can write to the spool, as ls and show do', {

@@ -261,7 +261,7 @@ describe('spoold fsck, on rights', () => {
     assert.deepEqual(fixes, Array(2).fill(`set owner ${NOBODY}:${NOBODY}, mode 0600: --repair does, as root`))
   })
 
-  it('leaves alone a file with a second name elsewhere', { skip: skipUnless('root') }, async () => {
+  it('leaves alone a file that has a hard link elsewhere', { skip: skipUnless('root') }, async () => {
     const spool = spoolDirectory()
     giveTo(spool, NOBODY)
     const outside = join(dirname(spool), 'outside')
@@ -273,7 +273,7 @@ describe('spoold fsck, on rights', () => {
     assert.equal(statSync(outside).uid, 0)
   })
 
-  it('reports once what it could not even look at', { skip: skipUnless('root') }, async () => {
+  it('reports only once that it cannot enter a spool', { skip: skipUnless('root') }, async () => {
     const spool = spoolDirectory()
     chownSync(spool, NOBODY, NOBODY) // a user who cannot enter the directory above
     const { code, findings } = await fsck('--repair', spool)

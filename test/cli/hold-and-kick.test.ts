@@ -161,7 +161,7 @@ describe('spoold kick', () => {
     drop(spool, '5/c', packet({ to: 'joe' }), IN_A_YEAR)
     const dry = await inProcess(['kick', '--key', 'to=joe', '--dry-run', spool])
     assert.deepEqual(dry.stdout.split('\n').sort(), ['', `would kick ${spool}/5/c`, `would kick ${spool}/a`])
-    assert.deepEqual(leftIn(join(spool, '.spoold')), [], 'a dry run makes nothing')
+    assert.deepEqual(leftIn(join(spool, '.spoold')), [], 'a dry run creates nothing')
     assert.equal(await stateOf(spool, 'a'), 'waiting')
     const { code, stdout } = await inProcess(['kick', '--key', 'to=joe', '--json', spool])
     assert.equal(code, 0)

@@ -268,7 +268,7 @@ describe('a signal', { skip: skipUnless('mkfifo') }, () => {
   })
 
   for (const [name, scene] of Object.entries(CHANGES))
-    it(`ends spoold ${name} within a second, once the command has begun, and it says how far it came`, async () => {
+    it(`ends spoold ${name} within a second, and the command reports how far it got`, async () => {
       const made = await scene()
       const { code, tookMs, stderr } = await interrupt(made, 'SIGINT', fullPipe())
       assert.equal(code, 130, stderr)
@@ -278,14 +278,14 @@ describe('a signal', { skip: skipUnless('mkfifo') }, () => {
     })
 
   for (const [name, args] of Object.entries(LOOKS))
-    it(`ends spoold ${name} while it prints`, async () => {
+    it(`ends spoold ${name} within a second while it prints`, async () => {
       const { code, tookMs, stderr } = await interrupt({ args: args() }, 'SIGINT', fullPipe())
       assert.equal(code, 130, stderr)
       assert.ok(tookMs < 1000, `it took ${tookMs} ms`)
     })
 
   for (const [signal, wanted] of Object.entries(SIGNALS))
-    it(`ends a mass change after the tasks in hand: ${signal}`, async () => {
+    it(`ends rm --all after the current tasks, and it reports how many it removed: ${signal}`, async () => {
       const spool = filled()
       const { reader, writer } = pipe()
       const child = spawn(process.execPath, ['--require', LISTENER, BIN, 'rm', '--all', spool], {
@@ -313,8 +313,8 @@ describe('a signal', { skip: skipUnless('mkfifo') }, () => {
     })
 
   for (const [what, count] of [
-    ['does not wait for a task in hand that takes long', 1],
-    ['that comes twice ends it at once', 2],
+    ['ends a command within a second, even if its current task takes longer', 1],
+    ['ends a command at once if it comes twice', 2],
   ] as const)
     it(what, async () => {
       assert.equal((await spoold(['quiet', served, 'off'])).code, 0)
@@ -341,10 +341,10 @@ describe('a signal', { skip: skipUnless('mkfifo') }, () => {
     })
 
   for (const [what, before, isTold] of [
-    ['that its shell does not pass on', 'trap : HUP;', true],
-    ['that it gets itself', 'exec', false],
+    ['under a shell that traps SIGHUP', 'trap : HUP;', true],
+    ['without a shell', 'exec', false],
   ] as const)
-    it(`ends a command whose terminal closes: one ${what}`, { skip: skipUnless('script') }, async () => {
+    it(`ends a command whose terminal closes, ${what}`, { skip: skipUnless('script') }, async () => {
       const spool = filled()
       const report = join(workspace(), 'report')
       const then = isTold ? `; echo $? > '${report}'` : ''

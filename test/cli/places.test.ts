@@ -115,7 +115,11 @@ describe('the spools that a command line names', () => {
       assert.equal((await run(...args, '--ini', ini, 'ord1')).code, code, args.join(' '))
     const notFound = async () => {
       const { code, stderr } = await run('wait', '--ini', ini, '--timeout', '0', 'ord2')
-      assert.deepEqual([code, /REDIS_UNREACHABLE/.test(stderr)], [75, true], 'it may be there')
+      assert.deepEqual(
+        [code, /REDIS_UNREACHABLE/.test(stderr)],
+        [75, true],
+        'the task may be in the spool on Redis, which is away',
+      )
     }
     // each waits some seconds for Redis; fsck does not look at it, and schedules asks daemons
     await Promise.all([
@@ -227,7 +231,7 @@ describe('the task that a command line names', { skip: skipUnless('redis-server'
 
 describe('a link to a directory whose name is not UTF-8', () => {
   for (const hasNamesake of [false, true])
-    it(`is refused beside other spools${hasNamesake ? ', also where that name, as Node has it, is of another' : ''}`, async () => {
+    it(`is refused beside other spools${hasNamesake ? ', even if another directory has the name that Node reads' : ''}`, async () => {
       const [directory, spool] = [workspace(), spoolDirectory()]
       const [named, link, namesake] = [
         Buffer.from(`${directory}/\xe4`, 'latin1'),

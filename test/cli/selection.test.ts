@@ -77,7 +77,7 @@ describe('the filters', () => {
       'removed ./old\nremoved ./young\n',
     )
     assert.equal((await spoold(['hold', '5/five'], { cwd: spool })).stdout, 'held ./5/five\n')
-    assert.ok(recordOf(spool, '5/five') !== undefined, 'the record is where the daemon looks for it')
+    assert.ok(recordOf(spool, '5/five') !== undefined, 'the daemon finds the record')
     assert.deepEqual(readdirSync(join(spool, '5')), ['five'])
   })
 })

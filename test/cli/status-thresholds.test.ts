@@ -55,7 +55,7 @@ describe('thresholds of status', () => {
     assert.equal(
       levelOf({ maxDue: '400' }, withTasks({ ...beyond, stored: null })),
       'CRITICAL',
-      'more already',
+      'the tasks inside the window alone are too many',
     )
     assert.equal(levelOf({ maxAge: '1h' }, withTasks({ oldestDueMs: null })), 'UNKNOWN')
     assert.equal(levelOf({ maxAge: '1h' }, withTasks({ due: 0, stored: 0, oldestDueMs: null })), 'OK')

@@ -168,7 +168,7 @@ describe('spoold top', { skip: skipUnless('tmux'), concurrency: 3 }, () => {
       assert.deepEqual(
         readAudit(spool, 9).map(({ action }) => action),
         ['hold'],
-        'what the test did itself',
+        'the audit has only what the test itself did',
       )
       await act('3', /later-1/, 'R', /requeue is for tasks that are dead/, /./)
       await one('3', 'later-1', 'H', 'hold', 'held')

@@ -143,7 +143,7 @@ describe('a filter', () => {
     assert.deepEqual([state.filter, state.look, effect?.kind], ['jqR日 ', undefined, 'look'])
     assert.equal(pressed(state, '/', 'ctrl-u', 'enter').state.filter, '')
     assert.equal(pressed(state, 'escape').state.filter, '')
-    assert.equal(pressed(state, '3').state.filter, '', 'another tab has none')
+    assert.equal(pressed(state, '3').state.filter, '', 'another tab has no filter')
   })
 
   it('stays as it was after Esc, and holds at most 200 characters', () => {

@@ -66,7 +66,7 @@ describe('hints about a configuration', () => {
       'spooler-max-worker-lifetime-delta: has no effect without max-worker-lifetime = SECONDS',
   }
   for (const [lines, warning] of Object.entries(UNUSED))
-    it(`say that nothing reads an option: ${JSON.stringify(lines)}`, () => {
+    it(`say that an option has no effect: ${JSON.stringify(lines)}`, () => {
       assert.ok(
         problemsOf(lines).list.includes(`app.ini:4: warning: ${warning}`),
         problemsOf(lines).list.join('\n'),
@@ -81,7 +81,7 @@ describe('hints about a configuration', () => {
     'socket-allow = 127.0.0.1\nsocket = 127.0.0.1:0',
     'spooler-lock = ofd\nspooler = redis://127.0.0.1/0/mail',
   ])
-    it(`do not say so of an option that is read: ${JSON.stringify(lines)}`, () => {
+    it(`do not say that an option that is read has no effect: ${JSON.stringify(lines)}`, () => {
       const { list } = problemsOf(lines)
       assert.deepEqual(
         list.filter(problem => problem.includes('has no effect')),

@@ -29,12 +29,12 @@ describe('a crowd at a control socket', () => {
     now += 399.5 // Node's timers know only whole milliseconds
     test.mock.timers.tick(1)
     assert.equal(isOpenAfter(63), true)
-    assert.equal(isOpenAfter(1), false, 'who comes within that half counts')
+    assert.equal(isOpenAfter(1), false, 'a connection within that half second counts')
     now += 500
     test.mock.timers.tick(500)
     assert.equal(isOpenAfter(63), true)
     now += 500
-    assert.equal(isOpenAfter(63), true, 'no crowd: 63 in each half second')
+    assert.equal(isOpenAfter(63), true, '63 in each half second are no crowd')
   })
 
   it('is closed unread, and a client that tries again is answered', async () => {

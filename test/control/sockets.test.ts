@@ -121,7 +121,11 @@ describe('control sockets', () => {
     assert.deepEqual(await pidsOf(), [one.pid, two.pid])
     one.child.kill('SIGKILL')
     await one.exited
-    assert.deepEqual(controlsIn(spool), ['control', 'control.2'], 'it could not remove its own')
+    assert.deepEqual(
+      controlsIn(spool),
+      ['control', 'control.2'],
+      'the killed daemon could not remove its socket',
+    )
     const { daemon: three } = await withDaemon({ spool })
     assert.deepEqual(controlsIn(spool), ['control', 'control.2'])
     assert.deepEqual(await pidsOf(), [three.pid, two.pid])

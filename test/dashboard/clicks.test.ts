@@ -175,7 +175,7 @@ describe('each action of the table, clicked in a browser', { skip }, () => {
           ['admin-with-payload', 'admin', undefined],
         )
         assert.equal(result?.task, task)
-        assert.ok(result?.result, 'a line with what it led to')
+        assert.ok(result?.result, 'the audit has a line with the result')
         assert.deepEqual(complaints, [])
         await page.context().close()
       })

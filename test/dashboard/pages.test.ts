@@ -135,7 +135,7 @@ describe('the pages of the dashboard, in a browser', { skip }, () => {
     assert.equal(page.url(), urlOf(at, '/login'))
     await context.addCookies(known)
     await page.goto(urlOf(at, '/'))
-    assert.equal(page.url(), urlOf(at, '/login'), 'the cookie of before is of no use')
+    assert.equal(page.url(), urlOf(at, '/login'), 'the cookie of an ended session is refused')
     await context.close()
   })
 

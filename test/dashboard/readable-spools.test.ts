@@ -74,7 +74,11 @@ describe('the readable part of a spool', () => {
       await assert.rejects(() => seen.body(task), { status: 403 })
     }
     const [entry] = await seen.audit(9)
-    assert.deepEqual([entry?.filter, entry?.result], ['[hidden]', '[hidden]'], 'there are such')
+    assert.deepEqual(
+      [entry?.filter, entry?.result],
+      ['[hidden]', '[hidden]'],
+      'the entry has a filter and a result',
+    )
     for (const filter of [{ key: ['a=b'] }, { match: ['a=*'] }, { grep: ['x'] }]) {
       await assert.rejects(seen.find(filter, 9), { status: 403 })
       await assert.rejects(seen.meant(ACTIONS.hold, textsOf(filter)), { status: 403 })

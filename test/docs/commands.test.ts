@@ -33,7 +33,7 @@ const SAID: Readonly<Record<string, (done: Done) => void>> = {
     assert.match(ls ?? '', row('due', basename(path)))
     assert.match(drain ?? '', new RegExp(`${basename(path)}: a mail to joe\n`))
     assert.match(drain ?? '', /^drained: 1 done$/m)
-    assert.ok(!existsSync(path), 'joe ran, and is still there')
+    assert.ok(!existsSync(path), 'the task of joe has run, but its file is still there')
     assert.equal(check, 'app.ini: the configuration is good (1 spool), 0 warnings\n')
     assert.deepEqual(taskAt(pathIn(spool, jane)).vars, { to: 'jane', at: '2145916800' })
     assert.deepEqual(taskAt(pathIn(spool, jack)), { vars: { to: 'jack' }, body: 'Dear Jack, …' })

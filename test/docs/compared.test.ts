@@ -73,8 +73,16 @@ it('each feature of Spinach has a test on Redis, too, unless it uses no spool', 
 it('no difference between the engines takes a feature of Spinach away', () => {
   for (const { what, why, spinach, kept } of DIFFERENCES) {
     assert.ok(why.length > 0, what)
-    assert.equal(kept !== undefined, spinach !== undefined, `${what}: how is the feature kept?`)
+    assert.equal(
+      kept !== undefined,
+      spinach !== undefined,
+      `${what}: the table does not say how the feature is kept`,
+    )
     if (spinach === undefined) continue
-    assert.notEqual(rows.filter(row => row.what.startsWith(spinach)).length, 0, `${spinach} is no row`)
+    assert.notEqual(
+      rows.filter(row => row.what.startsWith(spinach)).length,
+      0,
+      `${spinach} is not in exactly one row`,
+    )
   }
 })

@@ -30,7 +30,7 @@ describe('docs/monitoring', () => {
       assert.match(
         read('alerts.test.yml'),
         new RegExp(`alertname: ${name}\n +exp_alerts:\n`),
-        `${name} is not seen firing`,
+        `${name} does not fire in alerts.test.yml`,
       )
   })
 

@@ -25,15 +25,15 @@ const refused = async () => {
   return fetch('http://127.0.0.1:' + port)
 }
 const HOW = {
-  query: () => { throw new Error('Failed query', { cause: new Error('deadlock detected', { cause: 'the disk' }) }) },
-  refused,
-  any: () => Promise.any([Promise.reject(new Error('one')), Promise.reject(new TypeError('two'))]),
-  cyclic: () => { throw cyclic },
-  guarded: () => { throw guarded },
-  thing: () => { throw { status: 402, message: 'card declined' } },
-  realm: () => vm.runInNewContext('throw new TypeError("of another realm")'),
-  abort: () => { throw new AbortTask(new Error('no such customer')) },
-  text: () => { throw 'only text' },
+  nestedCauses: () => { throw new Error('Failed query', { cause: new Error('deadlock detected', { cause: 'the disk' }) }) },
+  refusedFetch: refused,
+  aggregateError: () => Promise.any([Promise.reject(new Error('one')), Promise.reject(new TypeError('two'))]),
+  cyclicCause: () => { throw cyclic },
+  throwingCause: () => { throw guarded },
+  plainObject: () => { throw { status: 402, message: 'card declined' } },
+  otherRealm: () => vm.runInNewContext('throw new TypeError("of another realm")'),
+  abortTask: () => { throw new AbortTask(new Error('no such customer')) },
+  thrownString: () => { throw 'only text' },
   long: () => { throw new Error('x'.repeat(5_000_000)) },
 }
 export default env => HOW[env.how]()
@@ -68,21 +68,24 @@ describe('the explanation of a failure', () => {
   }
 
   const TOLD: Readonly<Record<string, readonly [row: RegExp, log: RegExp]>> = {
-    query: [
+    nestedCauses: [
       /Failed query: deadlock detected: the disk/,
       /\[cause\]: Error: deadlock detected[\s\S]*\[cause\]: .*the disk/,
     ],
-    refused: [/fetch failed: connect ECONNREFUSED 127\.0\.0\.1/, /\[cause\]: Error: connect ECONNREFUSED/],
-    any: [
+    refusedFetch: [
+      /fetch failed: connect ECONNREFUSED 127\.0\.0\.1/,
+      /\[cause\]: Error: connect ECONNREFUSED/,
+    ],
+    aggregateError: [
       /All promises were rejected: one: TypeError: two/,
       /\[cause\]: Error: one[\s\S]*\[cause\]: TypeError: two/,
     ],
-    cyclic: [/Error: round\s*$/, /Error: round/],
-    guarded: [/Error: guarded/, /Error: guarded/],
-    thing: [/\{ status: 402, message: 'card/, /card declined/],
-    realm: [/TypeError: of another realm/, /TypeError: of another realm/],
-    abort: [/no such customer/, /no such customer/],
-    text: [/only text/, /only text/],
+    cyclicCause: [/Error: round\s*$/, /Error: round/],
+    throwingCause: [/Error: guarded/, /Error: guarded/],
+    plainObject: [/\{ status: 402, message: 'card/, /card declined/],
+    otherRealm: [/TypeError: of another realm/, /TypeError: of another realm/],
+    abortTask: [/no such customer/, /no such customer/],
+    thrownString: [/only text/, /only text/],
   }
   for (const [how, [row, log]] of Object.entries(TOLD))
     it(`is in the log, in ls and in show: ${how}`, async () => {
@@ -102,7 +105,7 @@ describe('the explanation of a failure', () => {
     assert.ok(longest(events) < 70_000, String(longest(events)))
   })
 
-  it('is listed for Python: below a message of 5 MB, from a deep call, and of an exception group', {
+  it('is listed for Python, for a message of 5 MB, a deep call stack and an exception group', {
     skip: skipUnless('python3'),
   }, async () => {
     const own = spoolDirectory()

@@ -72,7 +72,11 @@ describe('--drain', { concurrency: 3 }, () => {
   it('counts a buried task as buried even if a later report says that it is gone', async () => {
     assert.deepEqual(await endOf(['buried', 'gone']), { code: 3, buried: 1, error: 0 })
     assert.deepEqual(await endOf(['set-aside', 'gone']), { code: 3, buried: 1, error: 0 })
-    assert.deepEqual(await endOf(['error', 'gone']), { code: 0, buried: 0, error: 0 }, 'somebody else ran it')
+    assert.deepEqual(
+      await endOf(['error', 'gone']),
+      { code: 0, buried: 0, error: 0 },
+      'another daemon ran the task',
+    )
     const { code, line } = await drained(Array.from({ length: 50 }, () => 'bury'))
     assert.deepEqual({ code, line }, { code: 3, line: 'drained: 0 done, 50 buried' })
   })
@@ -267,7 +271,7 @@ export default (env, task) => {
     const daemon = await startDaemon({ spool, ini, handler, isUnready: true })
     assert.equal(await daemon.code(), 0)
     assert.match(daemon.output, /drained: 200 done\n/)
-    assert.equal(daemon.journal().at(-1), '199', 'none waits for the end of the process that had it first')
+    assert.equal(daemon.journal().at(-1), '199', 'no task waits for the end of the busy process')
   })
 
   it('counts what a worker had done before a task killed it, and logs each start of a task', async () => {

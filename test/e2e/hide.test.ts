@@ -121,7 +121,7 @@ describe('spooler-hide', () => {
       assert.match(printed[9]?.stdout ?? '', /would remove/)
       assert.ok(!daemon.output.includes(SECRET), daemon.output)
       assert.match(daemon.output, /login as joe failed: password=\[hidden\]/)
-      assert.ok(readFileSync(dead).includes(SECRET), 'the task itself is as it was')
+      assert.ok(readFileSync(dead).includes(SECRET), 'the task itself is unchanged')
       assert.equal((await inProcess(['rm', '--key', `password=${SECRET}`, '--state', 'dead', spool])).code, 0)
       assert.ok(!JSON.stringify(readAudit(spool, 9)).includes(SECRET))
       assert.equal(existsSync(dead), false)

@@ -94,7 +94,7 @@ export default () => { writeFileSync('${base}/ran', typeof RetryTask); return -2
   })
 })
 
-describe('an error in a handler is shown with its place', () => {
+describe('an error in a handler is shown with file and line', () => {
   const BROKEN = 'export default async (env, task) => {\n  const x = 1 1\n  return task.SPOOL_OK\n}\n'
   const PLACE = /broken\.mjs:2\s+const x = 1 1\n\s+\^+\n\s*SyntaxError: Unexpected number/
 
@@ -132,7 +132,7 @@ describe('an error in a handler is shown with its place', () => {
       /SyntaxError: The requested module '\.\/a\.mjs' .*\n +at \S*\/h\.mjs:2\n/,
     ],
     [
-      'in what a handler loads when it runs',
+      'in a file that a handler loads when it runs',
       'h.cjs',
       { 'h.cjs': `module.exports = () => require('./broken.cjs')`, 'broken.cjs': 'a b' },
       /SyntaxError: Unexpected identifier.*\n +at \S*\/broken\.cjs:1\n(?: +at .*node:.*\n)* +at \S* \(\S*\/h\.cjs:1:\d+\)/,
@@ -238,40 +238,40 @@ module = noapp:app
     })
 })
 
-describe('spoold doctor loads the handlers', () => {
+describe('spoold doctor', () => {
   const CASES: ReadonlyArray<readonly [string, Readonly<Record<string, string>>, string, RegExp]> = [
     [
-      'good',
+      'reports that good handlers can be loaded',
       { 'h.mjs': 'export default () => -2' },
       'spooler-import = h.mjs',
       /^ok +handlers: .*they can be loaded/m,
     ],
     [
-      'that import what is not there',
+      'reports an error if a handler imports a missing package',
       { 'h.mjs': `import 'nowhere'` },
       'spooler-import = h.mjs',
       /^error +handlers: .*Cannot find package 'nowhere'/m,
     ],
     [
-      'that are none',
+      'reports an error if a module exports no handler',
       { 'h.mjs': `export const x = 1` },
       'spooler-import = h.mjs',
       /^error +handlers: .*exports no handler/m,
     ],
     [
-      'that end the process',
+      'reports an error if a handler ends the process',
       { 'h.mjs': 'process.exit(3)' },
       'spooler-import = h.mjs',
       /^error +handlers: .*ended the process \(code 3\)/m,
     ],
     [
-      'in Python, as an application',
+      'reports an error if a Python application cannot be imported',
       { 'web.py': 'import nowhere_at_all' },
       'module = web',
       /^error +handlers: .*application of module = web[\s\S]*nowhere_at_all/m,
     ],
     [
-      'in Python, where none registers',
+      'warns if a Python application registers no handler',
       { 'web.py': 'x = 1' },
       'module = web',
       /^warning +handlers: .*registered no handler/m,
@@ -285,7 +285,7 @@ describe('spoold doctor loads the handlers', () => {
       assert.match(stdout, pattern)
     })
 
-  it('but stores nothing that they enqueue while they load', { skip: skipUnless('python3') }, async () => {
+  it('stores nothing that handlers enqueue while they load', { skip: skipUnless('python3') }, async () => {
     const directory = dirname(spoolDirectory())
     write(directory, {
       'tasks.py': `import uwsgi\nuwsgi.spooler = lambda env: -2\nuwsgi.spool({b'a': b'b'})\n`,

@@ -192,7 +192,7 @@ describe('logto', () => {
     assert.match(textOf(file), /^err a$/m)
   })
 
-  it('goes on in the old file and says so if it cannot be opened anew', {
+  it('goes on in the old file and says so if it cannot be reopened', {
     skip: skipUnless('root'),
   }, async () => {
     const spool = spoolDirectory()

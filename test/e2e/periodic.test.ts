@@ -78,7 +78,7 @@ describe('a periodic task', { concurrency: 3 }, () => {
       tasks.task('slow', () => new Promise(resolve => setTimeout(resolve, 3000)).then(() => JOURNAL('slow')))`
     const drain = await start(handler, { spool, args: ['--drain'], isUnready: true })
     assert.deepEqual(await drain.exited, { code: 0, signal: null })
-    assert.ok(drain.journal().includes('slow'), 'it had the time')
+    assert.ok(drain.journal().includes('slow'), 'the slow task has ended in time')
     assert.equal(ticks(drain).length, before)
   })
 

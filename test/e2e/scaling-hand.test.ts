@@ -86,7 +86,7 @@ describe('spoold scale', () => {
     const log = join(dirname(spool), 'app.log')
     writeFileSync(log, daemon.output)
     const { stdout } = await spoold(['scaling', daemon.iniFile, '--from-log', log, '--json'])
-    assert.equal(JSON.parse(stdout.split('\n', 1)[0] ?? '').tasks, 1, 'the simulation reads past such lines')
+    assert.equal(JSON.parse(stdout.split('\n', 1)[0] ?? '').tasks, 1, 'the simulation skips such lines')
   })
 
   it('keeps the number set by hand over a reload, within the new maximum', async () => {

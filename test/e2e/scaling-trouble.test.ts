@@ -64,7 +64,7 @@ describe('while a pool grows and shrinks', () => {
   })
 
   for (const change of ['grows', 'shrinks'] as const)
-    it(`a machine that stands still while it ${change} neither cuts nor repeats a task, nor starts too many processes`, async () => {
+    it(`a daemon that is frozen while its pool ${change} runs each task once, and starts few processes`, async () => {
       const { spool, daemon, names } = await growing()
       if (change === 'shrinks') {
         await until('the pool shrinks', () => scaledTo(daemon).some(([from = 0, to = 0]) => to < from))

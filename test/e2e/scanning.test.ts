@@ -221,7 +221,7 @@ describe('a new task', { concurrency: 3 }, () => {
     const touched = drop(spool, 'touched', packet({ a: 'b' }), now + 5000)
     const daemon = await startDaemon({ spool, handler: NAMED, ini: { 'spooler-frequency': 1000 } })
     await until('the due task has run', () => daemon.journal().includes('due'))
-    assert.ok(Date.now() >= (now + 2) * 1000, `${due} ran early`)
+    assert.ok(Date.now() >= (now + 2) * 1000, `${due} ran before it was due`)
     assert.deepEqual(daemon.journal(), ['due'])
     utimesSync(touched, now, now)
     await until('the touched task has run', () => daemon.journal().includes('touched'))

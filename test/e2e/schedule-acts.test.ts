@@ -148,7 +148,7 @@ describe('a schedule', { concurrency: 3 }, () => {
     for (const id of [lasting, passing])
       assert.match((await schedules(spool, '--remove', id)).said, /: removed$/)
     assert.equal((await schedulesOf(spool)).length, 1)
-    assert.deepEqual(leftIn(join(spool, '.spoold/periodic')), [], 'its pause has gone with it')
+    assert.deepEqual(leftIn(join(spool, '.spoold/periodic')), [], 'its pause is removed too')
     assert.equal(daemon.journal().includes('2'), false)
   })
 
@@ -216,7 +216,7 @@ describe('a periodic task', { concurrency: 3 }, () => {
     assert.equal((await schedules(spool, '--pause', 'tick')).code, 0)
     const [before, then] = [ticks(first), tocks(first)]
     await until('the other task goes on', () => tocks(first) >= then + 3)
-    assert.ok(ticks(first) <= before + 1, 'one may have been on its way')
+    assert.ok(ticks(first) <= before + 1, 'at most one run had begun already')
     const status = await spoold(['status', spool])
     assert.match(status.stdout, /tick paused/)
     await stop(first)

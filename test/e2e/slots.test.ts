@@ -127,7 +127,7 @@ describe('maxConcurrency', { concurrency: 3 }, () => {
     await daemon.exited
     assert.ok(
       leftIn(spool).every(name => readFileSync(join(spool, name))[3] === 0),
-      'one that waited is marked',
+      'no task that waited is marked',
     )
   })
 
@@ -256,7 +256,7 @@ describe('maxConcurrency', { concurrency: 3 }, () => {
       await daemon.waitFor(/waits: a slot of few cannot be taken: .*slots/)
       await until('the other task has run', () => daemon.journal().length === 1)
       assert.deepEqual(readdirSync(outside), [])
-      assert.equal(daemon.output.split('cannot be taken').length, 2, 'once per name')
+      assert.equal(daemon.output.split('cannot be taken').length, 2, 'it is logged once per name')
       rmSync(join(state, 'slots'))
       await done(spool)
       assert.equal(lines(daemon).filter(({ word }) => word === 'end').length, 3)

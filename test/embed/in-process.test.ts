@@ -330,31 +330,31 @@ describe('a start is refused', () => {
   const queues = { mail: spoolDirectory(), far: '127.0.0.1:1' }
   const refusals: Array<[string, Partial<SpooldOptions>, StartOptions, string, RegExp]> = [
     [
-      'of functions in processes',
+      'of tasks that are functions, in the mode processes',
       { spooler: spoolDirectory() },
       { mode: 'processes' },
       'START_FAILED',
       /functions cannot be sent to another process.*\.\/tasks\.js.*task, registered at .*in-process\.test/,
     ],
-    ['of memory in processes', {}, { mode: 'processes' }, 'START_FAILED', /memory/],
+    ['of a spool in memory, in the mode processes', {}, { mode: 'processes' }, 'START_FAILED', /memory/],
     ['of a queue without a spool', { queues }, { queue: 'post' }, 'QUEUE_UNKNOWN', /post/],
     [
-      'of a queue of a daemon',
+      'of a queue that goes to the socket of a daemon',
       { spooler: spoolDirectory(), queues },
       { queue: 'far' },
       'START_FAILED',
       /far goes to the socket/,
     ],
     [
-      'of an unknown mode',
+      'in an unknown mode',
       {},
       { mode: 'fast' as never },
       'TASK_INVALID',
       /in-process, threads, processes, got "fast"/,
     ],
-    ['of no worker', {}, { workers: 0 }, 'TASK_INVALID', /workers must be a whole number from 1, got 0/],
-    ['of a deadline that is none', {}, { deadline: 'soon' }, 'TASK_INVALID', /deadline must be seconds/],
-    ['of an option that is none', {}, { worker: 1 } as never, 'TASK_INVALID', /there is no option worker/],
+    ['with no worker', {}, { workers: 0 }, 'TASK_INVALID', /workers must be a whole number from 1, got 0/],
+    ['with an invalid deadline', {}, { deadline: 'soon' }, 'TASK_INVALID', /deadline must be seconds/],
+    ['with an unknown option', {}, { worker: 1 } as never, 'TASK_INVALID', /there is no option worker/],
   ]
   for (const [what, options, start, code, message] of refusals)
     it(what, async () => {

@@ -73,7 +73,7 @@ describe('alarm conditions', () => {
     assert.deepEqual(look(at(1_009_999, { tasks: unseen })), [])
     assert.deepEqual(look(at(1_010_000, { tasks: unseen })), ['long raised'])
     const again = { due: 0, unseen: 1, unseenSinceMs: 1_010_001 }
-    assert.deepEqual(look(at(1_010_001, { tasks: again })), [], 'clears nothing before somebody has looked')
+    assert.deepEqual(look(at(1_010_001, { tasks: again })), [], 'clears nothing while a new task is unseen')
     assert.deepEqual(look(at(1_010_002)), ['long cleared'])
     const seen = { ...again, due: 11, oldestDueMs: 1 }
     assert.deepEqual(look(at(1_010_003, { tasks: seen })), ['long raised', 'old raised'])
@@ -94,7 +94,7 @@ describe('alarm conditions', () => {
     const counts = [2, 2, 5, 0].map(count =>
       fresh.look(buried(count), true).map(alarm => alarm.kind === 'buried' && alarm.count),
     )
-    assert.deepEqual(counts, [[3], [], [3], [1]], 'a total that fell has begun again')
+    assert.deepEqual(counts, [[3], [], [3], [1]], 'a total that fell was counted from zero again')
     const late = conditions('')
     assert.deepEqual(late(buried(2), false), [])
     assert.deepEqual(late(buried(3), false), ['buried happened'])

@@ -100,7 +100,7 @@ describe('spooler-alarm', () => {
         ['cmdline', 'environ'].map(file => readFileSync(`/proc/${pid}/${file}`, 'latin1')),
       ),
     ].join('\n')
-    assert.ok(shown.includes(secretFile), 'what is searched has the configuration')
+    assert.ok(shown.includes(secretFile), 'the searched text includes the configuration')
     for (const hidden of [SECRET, TOKEN]) assert.equal(shown.includes(hidden), false)
     assert.equal(hook.received.length, 2)
   })

@@ -146,6 +146,6 @@ describe('a crowd on the control socket, stats and metrics', () => {
     )
     await until('the master has no client', () => socketsOf(daemon.pid) <= mine, DEADLINES_MS)
     await until('the exporter has no client', () => socketsOf(exporter) <= others, DEADLINES_MS)
-    assert.ok(crowd.isRunning, 'it has not left by itself')
+    assert.ok(crowd.isRunning, 'the crowd did not leave by itself')
   })
 })

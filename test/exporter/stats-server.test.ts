@@ -57,7 +57,7 @@ describe('the stats server', () => {
       [2, 'busy', 2, spool],
     )
     assert.ok(childrenOf(daemon.pid).includes(spoolers[0].pid))
-    assert.doesNotMatch(await readAll(port), /"wait"/, 'a packet is a secret')
+    assert.doesNotMatch(await readAll(port), /"wait"/, 'no content of a task is shown')
   })
 
   it('listens on a unix socket with the mode of chmod-socket, and removes it at the end', async () => {

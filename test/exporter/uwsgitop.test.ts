@@ -139,7 +139,11 @@ class Terminal {
 function assertShows(document: Record<string, unknown>): void {
   const theirs = JSON.parse(recording.uwsgi.got)
   for (const field of recording.reads)
-    assert.deepEqual(typesOf(document, field), typesOf(theirs, field), `${field}, beside a real uWSGI's`)
+    assert.deepEqual(
+      typesOf(document, field),
+      typesOf(theirs, field),
+      `${field} has other types than in a real uWSGI`,
+    )
 }
 
 describe('uwsgitop', () => {

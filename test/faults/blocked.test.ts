@@ -159,7 +159,7 @@ describe('handlers that block their process, after a fast phase, with a backlog'
     assert.notEqual(
       Number(pidsOf.get('fast-6')),
       pid,
-      'what came after it was given to the other process, as it was itself',
+      'the task after the blocked one was given to the other process',
     )
     const told = async () => {
       const { tasks, processes } = await spoolSnapshotOf(spool)

@@ -212,7 +212,7 @@ describe('a task that blocks behind quick ones, before its start is reported', {
     )
 
   for (const kind of [JAVASCRIPT, CONCURRENT])
-    it(`is ended by its cancel, and no other task is: ${kind.title}`, async () => {
+    it(`is ended by spoold cancel, and no other task is: ${kind.title}`, async () => {
       const { spool, daemon } = await blockedBehindQuickOnes(kind)
       const path = join(spool, nameOf(QUICK))
       assert.equal((await inProcess(['cancel', path])).stdout, `cancelled ${path}\n`)

@@ -14,14 +14,14 @@ const ACTS: Readonly<Record<string, string>> = {
   'writes a line': `fs.writeSync(3, 'hello\\n')`,
   'writes a line and runs on': `fs.writeSync(3, 'hello\\n'); return new Promise(done => setTimeout(done, 20, -2))`,
   'writes half a frame': `fs.writeSync(3, Buffer.from([1, 2, 3, 4, 100, 0, 0, 0, 5, 1, 2]))`,
-  'writes a part of a head': `fs.writeSync(3, Buffer.from([1, 2]))`,
+  'writes a part of a frame header': `fs.writeSync(3, Buffer.from([1, 2]))`,
   'writes a frame of 4 GiB': `fs.writeSync(3, Buffer.from([1, 2, 3, 4, 255, 255, 255, 255, 5]))`,
   'writes JSON': `fs.writeSync(3, JSON.stringify({ type: 'unfit', error: 'made up' }) + '\\n')`,
   'reads from it': `try { fs.readSync(3, Buffer.alloc(8)) } catch {}`,
   'closes it': `fs.closeSync(3)`,
   'sends null': `process.send(null)`,
-  'sends a message that is none of its own': `process.send({ type: 'unfit', error: 'made up' })`,
-  'sends, and waits until it is sent': `return new Promise(sent => process.send({}, () => sent(-2)))`,
+  'sends a forged message': `process.send({ type: 'unfit', error: 'made up' })`,
+  'sends a message, and waits until it is sent': `return new Promise(sent => process.send({}, () => sent(-2)))`,
 }
 
 describe('a handler that tampers with the channel between its worker and the master', () => {
@@ -92,9 +92,9 @@ describe('a handler that tampers with the channel between its worker and the mas
 
 describe('a Python handler that tampers with its descriptors', { skip: skipUnless('python3') }, () => {
   for (const [what, code] of Object.entries({
-    writes: "os.write(3, b'hello\\n')",
-    closes: 'os.close(3)',
-    'writes to all': "[os.write(fd, b'x') for fd in (3, 4, 5, 6)]",
+    'writes to descriptor 3': "os.write(3, b'hello\\n')",
+    'closes descriptor 3': 'os.close(3)',
+    'writes to descriptors 3 to 6': "[os.write(fd, b'x') for fd in (3, 4, 5, 6)]",
   }))
     it(`costs at most its interpreter if it ${what}`, async () => {
       const spool = spoolDirectory()

@@ -107,7 +107,11 @@ describe('a command that is killed at any of its changes', slow, () => {
               assert.equal(await runs(spool), 0, when)
               await done('kick', spool)
               assert.equal(recordOf(spool, NAME), undefined)
-              assert.equal(byteOf(join(spool, NAME)), KICKED, 'no record is announced where there is none')
+              assert.equal(
+                byteOf(join(spool, NAME)),
+                KICKED,
+                'the state byte announces no record, because there is none',
+              )
               assert.equal(await runs(spool), 1, when)
             },
           }
@@ -196,6 +200,6 @@ describe('a command that is killed at any of its changes', slow, () => {
         }
       },
     )
-    assert.ok(heldHere >= 2, 'killed before it is there, and before it is gone here')
+    assert.ok(heldHere >= 2, 'move was killed before storing the task and before removing it')
   })
 })

@@ -50,7 +50,7 @@ describe('a disk that is full or read-only', { skip: skipUnless('root', 'mount')
       assert.equal(
         (await enqueue(dictionary, { spooler, id: 'a' })).isDuplicate,
         false,
-        'the id was not taken',
+        'the refused enqueue did not take the id',
       )
     })
 

@@ -208,19 +208,19 @@ describe('a body that a host cannot take', { skip: skipUnless('python3') }, () =
 
   for (const [title, misdeed, line, dead] of [
     [
-      'of which the disk cannot read the body',
+      'the disk cannot read it',
       `throw Object.assign(new Error('EIO: i/o error, read'), { code: 'EIO' })`,
       /EIO: i\/o error, read/,
       ['bad'],
     ],
     [
-      'that is cut after its header was read',
+      'the file is cut after its header was read',
       `fs.truncateSync('/proc/self/fd/' + fd, 1000)`,
       /the body ends after \d+ of 200000 bytes: the file was cut while it ran/,
       [], // the next time the body is as long as the file
     ],
   ] as const)
-    it(`fails its own task alone, a task ${title}`, async () => {
+    it(`fails its own task alone if ${title}`, async () => {
       const spool = spoolDirectory()
       const hook = join(dirname(spool), 'body.cjs')
       writeFileSync(

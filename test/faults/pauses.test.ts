@@ -109,6 +109,6 @@ describe('pausing and resuming under load', () => {
     const started = new Set(starts.map(([, what]) => what))
     const forgotten = Array.from({ length: dropped }, (_, i) => `t-${i + 1}`).filter(n => !started.has(n))
     assert.deepEqual(forgotten, [], 'nothing is forgotten')
-    assert.ok(started.has('signal'), 'the schedules were at work')
+    assert.ok(started.has('signal'), 'the schedules have fired')
   })
 })

@@ -169,7 +169,7 @@ async function busiest(daemon: Daemon, isOver: () => boolean): Promise<number> {
 describe('a crowd of tasks that end their process', { concurrency: isLong ? 12 : 3 }, () => {
   for (const [language, count, processes] of CROWDS) {
     const { needs, setup }: Language = LANGUAGES[language]
-    it(`of ${count} in ${language}, with ${processes} process${processes === 1 ? '' : 'es'}, lets other tasks begin, charges none of them, and takes little processor time`, {
+    it(`of ${count} in ${language}, with ${processes} process${processes === 1 ? '' : 'es'}, lets other tasks begin, counts no crash for them, and takes little processor time`, {
       skip: skipUnless(...needs),
     }, async () => {
       const spool = spoolDirectory()

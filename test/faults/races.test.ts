@@ -65,7 +65,7 @@ async function assertFair(daemon: Daemon, { spool, outside, bait }: Arena): Prom
     return required.filter(n => !ran.has(n))
   }
   await until('all whole tasks have run', () => missing().length === 0, 10_000).catch(() => {})
-  assert.deepEqual(missing(), [], 'these were there, whole, and did not run')
+  assert.deepEqual(missing(), [], 'these whole tasks were stored, and did not run')
   assert.ok(!daemon.journal().includes('bait'), 'a link was followed')
   assert.deepEqual(readFileSync(join(outside, 'bait')), bait)
   // A file that cannot be a task is left, or is a dead letter.

@@ -110,7 +110,7 @@ describe('a worker whose system calls are refused', {
   concurrency: 2,
 }, () => {
   for (const [part, errno] of CASES)
-    it(`(${part}: ${errno}) loses no task, buries those that ask for it, and runs at-most-once ones only as often as they may`, async () => {
+    it(`(${part}: ${errno}) loses no task, buries those that ask for it, and repeats no at-most-once task that ended`, async () => {
       const spool = spoolDirectory()
       const first = await runRefused(spool, CALLS[part], errno)
       const second = await start(spool)

@@ -53,33 +53,33 @@ const WRONG: ReadonlyArray<readonly [string, string, Partial<Evidence>?]> = [
 
 const RIGHT: ReadonlyArray<readonly [string, string, Partial<Evidence>?]> = [
   [
-    'what was cut short runs again',
+    'a task that was cut short runs again',
     'begin plain a 7 0\nkill - - 7 1\nbegin plain a 8 2\nend plain a 8 3',
     { acknowledged: once('a') },
   ],
   [
-    'what began between the line that says so and the kill itself runs again',
+    'a task that began between the line of the kill and the kill itself runs again',
     'kill - - 7 1\nbegin plain a 7 2\nbegin plain a 8 3\nend plain a 8 4',
     { acknowledged: once('a') },
   ],
   [
-    'what was to run at most once was killed between its mark and its handler',
+    'an at-most-once task that was killed between its mark and its handler is buried',
     'kill - - 7 1',
     { acknowledged: once('a', 'once'), dead: new Map([['a', 'outcome-unknown']]) },
   ],
   [
-    'what ended just before its process was killed runs again',
+    'a task that ended just before its process was killed runs again',
     'begin plain a 7 0\nend plain a 7 1\nkill - - 7 2\nbegin plain a 8 3\nend plain a 8 4',
     { acknowledged: once('a') },
   ],
   [
-    'a neighbour of poison runs again',
+    'a task that ran beside a poison task runs again',
     'begin plain a 7 0\nbegin poison p 7 0\nbegin plain a 8 2\nend plain a 8 3',
     { acknowledged: once('a') },
   ],
-  ['a dead process holds no slot', 'begin few a 7 0\nkill - - 7 1\nbegin few b 8 2'],
+  ['the slot of a dead process is used again', 'begin few a 7 0\nkill - - 7 1\nbegin few b 8 2'],
   [
-    'at most once, and cut short',
+    'an at-most-once task that was cut short is buried',
     'begin once a 7 0\nkill - - 7 1',
     { acknowledged: once('a', 'once'), dead: new Map([['a', 'outcome-unknown']]) },
   ],

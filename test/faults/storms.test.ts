@@ -52,7 +52,7 @@ const STORMS: readonly Storm[] = [
     setup: spool => ({ handler: rejecting(spool), ini: { 'spooler-processes': 2 } }),
   },
   {
-    title: 'an exit before any of its tasks begins',
+    title: 'an exit before any task of the process begins',
     tried: SPAWNED,
     setup(spool) {
       for (let i = 0; i < 20; i++) drop(spool, `task-${i}`, packet({ gate: gateOf(spool) }))
@@ -94,7 +94,7 @@ threading.Thread(target=die).start()
     },
   },
   {
-    title: 'no memory for another process',
+    title: 'a lack of memory for another process',
     tried: /cannot fork a process/g,
     setup(spool) {
       const hook = join(spool, '..', 'no-memory.cjs')
@@ -131,9 +131,9 @@ async function within(ms: number, count: () => number): Promise<number> {
   return count() - before
 }
 
-describe('a storm', () => {
+describe('a storm of processes', () => {
   for (const { title, requires, tried, setup } of STORMS)
-    it(`of ${title} abates, and a reload and a stop work meanwhile`, {
+    it(`caused by ${title} abates, and a reload and a stop work meanwhile`, {
       skip: requires === undefined ? false : skipUnless(requires),
     }, async () => {
       const spool = spoolDirectory()
@@ -147,7 +147,7 @@ describe('a storm', () => {
         await daemon.waitFor(/next spawn in [3-9]\d(?:\.\d+)? s/)
         const late = await within(40_000, count)
         console.log(`${title}: ${early} processes in the first 10 s, ${late} in the next 40 s`)
-        assert.equal(late, 1, 'that of 30 s later')
+        assert.equal(late, 1, 'only one process starts in 40 s')
       }
       daemon.child.kill('SIGHUP')
       await daemon.waitFor(/the spoolers are reloaded|the reload is rejected/)
@@ -155,7 +155,7 @@ describe('a storm', () => {
       assert.equal(await daemon.code(), 0)
     })
 
-  it('of an exit at each task abates once each task has crashed, and a reload and a stop work meanwhile', async () => {
+  it('caused by tasks that exit abates once each has crashed, and a reload and a stop work meanwhile', async () => {
     const spool = spoolDirectory()
     const TASKS = 30
     for (let i = 0; i < TASKS; i++) drop(spool, `task-${i}`, packet({ n: String(i) }))
@@ -175,11 +175,11 @@ describe('a storm', () => {
 
   // One process is busy with `few`; the other one, if there is one, finds that all others of that name wait for a slot.
   for (const [processes, asked] of [
-    [1, 'what nobody has seen'],
+    [1, 'tasks that no process has seen'],
     [2, 'free slots'],
   ] as const)
     for (const areKilled of [false, true])
-      it(`of processes that look for ${asked} does not arise${areKilled ? ', though each is killed' : ''}`, async () => {
+      it(`that look for ${asked} does not arise${areKilled ? ', even if each is killed' : ''}`, async () => {
         const spool = spoolDirectory()
         for (let i = 0; i < 200; i++) drop(spool, `few-${i}`, packet({ task: 'few', args: '[]' }))
         const daemon = await startDaemon({

@@ -116,7 +116,7 @@ describe('an acknowledged task', { skip: skipUnless('strace') }, () => {
           const after = syncs
             .get(`${spool}/.spoold/ids`)
             ?.some(sync => sync.begins > promise.ends && sync.ends < rename.begins)
-          assert.ok(before && after, `the promise of ${path} was not safe`)
+          assert.ok(before && after, `the promise of ${path} was not on disk before its task`)
         }
       }
       const priorities = new Set([...renames.keys()].map(path => path.slice(0, path.lastIndexOf('/'))))
@@ -125,8 +125,14 @@ describe('an acknowledged task', { skip: skipUnless('strace') }, () => {
           assert.ok(syncs.get(spool)?.length, 'new priorities are synced into the spool')
       const directorySyncs = calls.filter(({ name }) => name === 'fsync').length
       if (way === '64 concurrent callers')
-        assert.ok(directorySyncs < TASKS / 3, `${directorySyncs} are shared`)
+        assert.ok(
+          directorySyncs < TASKS / 3,
+          `${directorySyncs} syncs of directories, so callers do not share them`,
+        )
       if (way === 'a batch')
-        assert.ok(directorySyncs <= priorities.size + 1, `${directorySyncs} are each once`)
+        assert.ok(
+          directorySyncs <= priorities.size + 1,
+          `${directorySyncs} syncs of directories, more than one for each`,
+        )
     })
 })

@@ -187,7 +187,8 @@ describe('a writer that is killed', { skip: skipUnless('strace') }, () => {
       const there = new Set(leftIn(spool))
       for (const path of acknowledged) assert.ok(there.has(path.slice(spool.length + 1)), path)
       for (const name of there)
-        if (!isHidden(name)) assert.equal(readFileSync(join(spool, name))[0], 17, 'a whole one')
+        if (!isHidden(name))
+          assert.equal(readFileSync(join(spool, name))[0], 17, 'the remaining task is whole')
     }
   })
 })

@@ -41,7 +41,7 @@ export async function foundAndRepaired(
   assert.deepEqual(summary(findings), expected.map(each => `found ${each}`).sort())
   assert.equal(code, 1)
   for (const { meaning, fix } of findings) assert.ok(meaning.length > 10 && fix.length > 5)
-  assert.deepEqual(pictureOf(spool), before, 'a look changes nothing')
+  assert.deepEqual(pictureOf(spool), before, 'fsck without --repair changes nothing')
   const repaired = await fsck('--repair', spool, ...args)
   assert.deepEqual(summary(repaired.findings), expected.map(each => `repaired ${each}`).sort())
   assert.equal(repaired.code, 0)

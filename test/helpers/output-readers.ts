@@ -73,7 +73,7 @@ export function getsAll(each: Case): void {
     const { rows = ROWS, extra = 0 } = each
     if (each.name === 'doctor') assert.ok(lines(stdout) > rows)
     else assert.equal(lines(stdout), rows + extra)
-    assert.ok(stdout.length > 130_000, 'more than a pipe holds')
+    assert.ok(stdout.length > 130_000, 'the output is more than a pipe holds')
     if (each.left !== undefined) assert.equal(leftIn(path).length, each.left)
   })
 }

@@ -15,7 +15,7 @@ export function printedBetween(log: string): Map<string, string[]> {
       assert.ok(running.delete(done), line)
     } else if (running.size > 0) {
       const [name = '', ...rest] = line.split(' ')
-      assert.ok(running.has(name), `not torn, and by a task that runs: ${line}`)
+      assert.ok(running.has(name), `the line is torn, or its task does not run: ${line}`)
       printed.get(name)?.push(rest.join(' '))
     }
   }

@@ -540,14 +540,14 @@ async function goesOn(daemon: Daemon, spool: string): Promise<void> {
 describe('a Python handler where /dev/shm is full', { skip: skipUnless('python3', 'root', 'mount') }, () => {
   const nowhere = { TMPDIR: '/nowhere' }
   for (const [how, env, expected] of [
-    ['runs tasks, without a directory for temporary files, too', nowhere, /^drained: 20 done$/m],
+    ['runs tasks, even without a directory for temporary files', nowhere, /^drained: 20 done$/m],
     [
-      'runs them over such a directory where libc cannot be called',
+      'runs tasks over a directory for temporary files if libc cannot be called',
       withoutKoffi(tmpdir()),
       /^drained: 20 done$/m,
     ],
     [
-      'says all that it has tried where there is neither',
+      'logs all that it has tried if there is neither',
       { ...withoutKoffi(tmpdir()), ...nowhere },
       /no memory can be shared with other processes: ENOSYS.*; ENOSPC.*; ENOENT.*'\/nowhere\//,
     ],

@@ -289,7 +289,7 @@ json.dump([again.version.decode(), [each for each in names if not each.startswit
     ]
     spawnSync(uwsgi, words, { env: { ...process.env, ...pythonEnv() }, timeout: 60_000 })
     const [version, found] = JSON.parse(readFileSync(join(directory, 'names'), 'utf8'))
-    assert.equal(version, '2.0.31', 'in uWSGI itself it does nothing')
+    assert.equal(version, '2.0.31', 'uWSGI keeps its own module')
     names = found
   })
 
@@ -312,14 +312,14 @@ json.dump([again.version.decode(), [each for each in names if not each.startswit
     assert.deepEqual(
       names.filter(name => !listed.has(name)),
       [],
-      'not in the manual',
+      'these names of uWSGI are not in the manual',
     )
     // what code sets, and what a uWSGI with legions, or in a request, has
     const others = ['spooler', 'post_fork_hook', 'mule_msg_hook', 'atexit', 'i_am_the_lord', 'env']
     assert.deepEqual(
       [...listed.keys()].filter(name => !names.includes(name) && !others.includes(name)),
       [],
-      'of no uWSGI',
+      'these names in the manual are of no uWSGI',
     )
     const code = `
 import json, sys, spoold.uwsgi, uwsgi

@@ -183,7 +183,7 @@ for (const [language, { tasks, program, command, path, periodic, wrong }] of Obj
       await until('the task with a past time has failed twice', () =>
         deadIn(spool).includes('attempts 2 when'),
       )
-      assert.ok(leftIn(spool).includes('when5'), 'that of the year 31,000,000 waits')
+      assert.ok(leftIn(spool).includes('when5'), 'the task with a time in the year 31,000,000 waits')
       assert.doesNotMatch(daemon.output, /replacing it|could not be settled/)
     })
 

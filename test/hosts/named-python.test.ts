@@ -130,7 +130,7 @@ async def report():
     const began = Date.now()
     enqueue(`m.tasks.schedule('foo', 1, b='two'); m.tasks.schedule(m.naive); m.tasks.schedule(m.index)`)
     await daemon.waitFor(/foo got 1 two/)
-    assert.ok(Date.now() - began >= 1900, 'it did not wait for its time')
+    assert.ok(Date.now() - began >= 1900, 'the retry waited for its time')
     await until('all tasks are done', () => leftIn(spool).length === 0)
     assert.deepEqual(journal().sort(), ['foo', 'foo', 'index', 'index', 'naive', 'naive'])
     await daemon.waitFor(/Should retry in 2 seconds/)
@@ -166,7 +166,7 @@ async def report():
     ]) {
       const { stdout } = await spoold(args)
       assert.match(stdout, /\w+(Error|Exit)\b/)
-      assert.doesNotMatch(stdout, /Traceback/, 'what went wrong is shown, not where Python begins to tell it')
+      assert.doesNotMatch(stdout, /Traceback/, 'the error is shown, not the first line of the traceback')
     }
   })
 
@@ -292,7 +292,7 @@ describe('scheduling in Python', { skip: skipUnless('python3') }, () => {
       'DestinationUnknown: (spooler-fallback), or the socket of a daemon',
       'DestinationUnknown: one of three ways',
     ])
-    assert.equal(leftIn(spool).length, 2, 'only the batch that was right')
+    assert.equal(leftIn(spool).length, 2, 'only the tasks of the valid batch are stored')
   })
 })
 

@@ -172,7 +172,8 @@ uwsgi.spooler = spooler
       await untilDone(first.length + sent.length)
       return isSeen
     }
-    while (!(await isSeenSent())) assert.ok(sent.length < 100, 'it was never sent any')
+    while (!(await isSeenSent()))
+      assert.ok(sent.length < 100, 'the interpreter was seen with a task that it was sent')
     const lines = daemon.output.match(/managing request \S+|^\S+ runs$|done with task \S+/gm)
     const expected = [...first, ...sent].flatMap(name => [
       `managing request ${name}`,

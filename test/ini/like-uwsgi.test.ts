@@ -440,12 +440,12 @@ const DIFFERENT: Readonly<Record<string, Difference>> = {
     uwsgi: ['n = 3', 'spooler-processes = %(n)', 'umask = $(NOPE:-022)'],
     ours: ['n = 3', 'spooler-processes = 3', 'umask = 022'],
   },
-  'a placeholder at the very beginning may bring another one': {
+  'a placeholder at the beginning of a value may expand to another one': {
     given: 'a = %(b)\nb = %(c)\nc = 1\n',
     uwsgi: ['a = %(c)', 'b = 1', 'c = 1'],
     ours: ['a = 1', 'b = 1', 'c = 1'],
   },
-  'a value that is its own placeholder is a mistake': { given: 'a = %(a)\n', uwsgi: ['a = %(a)'] },
+  'a value that refers to itself is an error': { given: 'a = %(a)\n', uwsgi: ['a = %(a)'] },
   'a bare argument may name a section': {
     given: { files: { 'app.ini': '[s]\na = 1\n' }, argv: ['app.ini:s'] },
     ours: ['a = 1'],
@@ -475,12 +475,12 @@ const DIFFERENT: Readonly<Record<string, Difference>> = {
     ],
     ours: ['if-hostname-match = ^[^/]+$', 'a = 1', 'endif = ', 'if-not-hostname-match = ^[^/]+$', 'endif = '],
   },
-  'capital letters describe a bare argument, too': {
+  'magic variables in capital letters describe a bare argument, too': {
     given: { files: { 'app.ini': '[uwsgi]\na = [%S]\n' }, argv: ['app.ini'] },
     uwsgi: ['a = []'],
     ours: ['a = [app.ini]'],
   },
-  'a character that is no letter is eaten as a whole': {
+  'an unknown magic variable of several bytes is removed as a whole': {
     given: 'a = %éx\n',
     uwsgi: ['a = \ufffdx'],
     ours: ['a = x'],
@@ -623,7 +623,7 @@ const expression = (limit: number) =>
     })
     .map(parts => `%(${parts.join(' ')})`)
 
-/** Returns values that begin with a letter: see "a placeholder at the very beginning". */
+/** Returns values that begin with a letter: see "a placeholder at the beginning of a value". */
 const value = (limit: number) =>
   fc
     .array(fc.oneof({ weight: 3, arbitrary: term }, { weight: 2, arbitrary: expression(limit) }), {

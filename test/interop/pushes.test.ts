@@ -108,7 +108,7 @@ for (const uwsgi of UWSGIS)
       await until('a push counts the task', () => requests().includes('app.worker.1.requests:1|c'))
       const counted = requests().indexOf('app.worker.1.requests:1|c')
       await until('two more pushes have come', () => requests().length > counted + 2)
-      assert.equal(requests().filter(line => line.endsWith(':1|c')).length, 1, 'it was counted once')
+      assert.equal(requests().filter(line => line.endsWith(':1|c')).length, 1, 'each request is counted once')
       await until('uWSGI has pushed', () => theirs.lines.some(line => line.includes('worker.1.requests')))
       const known = new Set(statsdNames(theirs.lines))
       const shared = statsdNames(ours.lines).filter(

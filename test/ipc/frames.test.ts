@@ -31,7 +31,7 @@ describe('frames', () => {
         chunksOf(told, size).flatMap(chunk => [...worker.push(chunk)]),
         TOLD,
       )
-      assert.equal(worker.token, TOKEN, 'the worker knows it from the first')
+      assert.equal(worker.token, TOKEN, 'the worker takes the token from the first frame')
     }
   })
 
@@ -74,7 +74,11 @@ describe('frames', () => {
         assert.throws(() => {
           for (const chunk of chunks) for (const { type } of decoder.push(chunk)) heard.push(type)
         }, NoFrame)
-        assert.deepEqual(heard, chunks[0] === bytes ? [] : ['drained'], 'what came before is heard')
+        assert.deepEqual(
+          heard,
+          chunks[0] === bytes ? [] : ['drained'],
+          'the frames before the invalid one are read',
+        )
       }
     })
 

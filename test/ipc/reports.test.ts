@@ -81,7 +81,11 @@ describe('reports on their way to the master', () => {
     assert.equal(outbox.take([1], 1).times, undefined)
     outbox.addTimes(1, 1)
     const again = outbox.take([], 1).times
-    assert.deepEqual([again?.ran.length, again?.waited.length], [3, 3], 'a sum and one bucket')
+    assert.deepEqual(
+      [again?.ran.length, again?.waited.length],
+      [3, 3],
+      'each histogram has a sum and one bucket',
+    )
   })
 
   it('of a batch that went well are two numbers', () => {

@@ -168,7 +168,7 @@ describe('a log file', () => {
     log.line('info', 'before')
     await log.end()
     log.reopen()
-    assert.equal(log.fd, fd, 'it was not moved')
+    assert.equal(log.fd, fd, 'the descriptor stays, because the file was not moved')
     renameSync(file, `${file}.1`)
     log.line('info', 'moved')
     await log.end()

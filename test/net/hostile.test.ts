@@ -66,7 +66,7 @@ describe('a crowd of bad peers', () => {
     for (const { client } of crowd) client.close()
     const leaving = Object.keys(BAD_PEERS).indexOf('never leaves after its reply')
     const tasks = crowd.filter((_, i) => i % kinds.length === leaving).length
-    assert.equal(leftIn(spool).length, served + tasks, 'whole tasks, and nothing of the rest')
+    assert.equal(leftIn(spool).length, served + tasks, 'only the whole tasks are stored')
     assert.ok(leftIn(spool).every(name => !name.startsWith('.')))
   })
 
@@ -83,7 +83,7 @@ describe('a crowd of bad peers', () => {
     assert.deepEqual(
       silent.slice(31).map(({ end }) => end),
       Array.from({ length: 9 }, () => 'open'),
-      'the latest stay',
+      'the latest connections stay open',
     )
     for (const client of silent) client.close()
   })

@@ -33,7 +33,7 @@ describe('a connection that is kept open (modifier2 1)', () => {
     await client.send(open([['spooler', '/nope']])).got(STORED + REFUSED)
     await client.send(wire([], { modifier1: 100, modifier2: 1 })).got(STORED + REFUSED + PONG)
     await client.send(wire([['n', '2']])).got(STORED + REFUSED + PONG + STORED)
-    assert.equal(await client.ended(), 'eof', 'modifier2 0 is the last one')
+    assert.equal(await client.ended(), 'eof', 'a packet with modifier2 = 0 ends the connection')
     assert.equal(leftIn(spool).length, 2)
   })
 
@@ -150,7 +150,7 @@ describe('a body behind a packet (CONTENT_LENGTH)', () => {
     await until('the first half is in the file', () => stored() >= bytes / 2)
     assert.ok(
       leftIn(spool).every(name => name.startsWith('.')),
-      'but it is no task yet',
+      'nothing is a task yet',
     )
     await client.send(half).got(STORED)
     assert.equal(stored(), 4 + bytes)

@@ -169,7 +169,7 @@ describe('a unix socket', () => {
     assert.deepEqual([uid, gid], [7, 12])
     assert.equal(await exchange(path, TASK), STORED)
     const [task = ''] = leftIn(spool)
-    assert.equal(statSync(join(spool, task)).uid, 65_534, 'tasks belong to who will run them')
+    assert.equal(statSync(join(spool, task)).uid, 65_534, 'the task belongs to the user who will run it')
   })
 
   it('can be abstract', async () => {
@@ -275,7 +275,7 @@ os.execv(sys.argv[2], sys.argv[2:])`
     await daemon.waitFor('env undefined')
     daemon.child.kill('SIGTERM')
     assert.equal(await daemon.code(), 0)
-    assert.ok(existsSync(where), 'it is not ours to remove')
+    assert.ok(existsSync(where), 'an inherited socket is not removed')
   })
 
   it('is kept by a daemon that goes into the background', { skip: skipUnless('python3') }, async () => {
@@ -405,7 +405,7 @@ describe('the sockets of a daemon', () => {
     half.send(TASK.subarray(6))
     await half.got(STORED)
     await body.send('world').got(STORED)
-    assert.equal(await body.ended(), 'eof', 'nothing more is taken')
+    assert.equal(await body.ended(), 'eof', 'no more of the body is read')
     half.close()
     assert.equal(await daemon.code(), 0)
     assert.equal(leftIn(spool).length, 3)

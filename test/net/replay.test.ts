@@ -52,16 +52,20 @@ const asSent = (pairs: readonly Pair[], directory = '', mtime = ''): Pick<Case, 
 const CASES: readonly Case[] = [
   { name: 'a task', ...asSent([ab]) },
   { name: 'a task, the client half-closed', ...asSent([ab]), isHalf: true },
-  { name: 'modifier2 is not looked at', send: wire([ab], { modifier2: 7 }), uwsgi: stored(`11060000${AB}`) },
   {
-    name: 'a second packet is thrown away',
+    name: 'a task with modifier2, which is ignored',
+    send: wire([ab], { modifier2: 7 }),
+    uwsgi: stored(`11060000${AB}`),
+  },
+  {
+    name: 'a second packet, which is ignored',
     send: Buffer.concat([wire([ab]), wire([['c', 'd']])]),
     uwsgi: stored(`11060000${AB}`),
   },
   { name: 'an empty dictionary', ...asSent([]) },
   { name: 'the same key twice', ...asSent([ab, ['a', 'c']]) },
-  { name: 'any bytes', ...asSent([[Buffer.of(0, 255, 10), Buffer.of(0, 1, 254)]]) },
-  { name: 'nothing at all', send: Buffer.alloc(0), isHalf: true, uwsgi: silent },
+  { name: 'any bytes in keys and values', ...asSent([[Buffer.of(0, 255, 10), Buffer.of(0, 1, 254)]]) },
+  { name: 'a connection that sends nothing', send: Buffer.alloc(0), isHalf: true, uwsgi: silent },
   { name: 'half a header', send: Buffer.of(17, 5), isHalf: true, uwsgi: silent },
   { name: 'half a block', send: wire([ab], { size: 50 }), isHalf: true, uwsgi: silent },
   { name: 'half a block, and then silence', send: wire([ab], { size: 50 }), uwsgi: silent },
@@ -73,7 +77,7 @@ const CASES: readonly Case[] = [
     spoold: refused,
   },
   {
-    name: 'malformed behind a priority',
+    name: 'a malformed block behind a priority',
     send: wire(Buffer.concat([wire([['priority', '8']]).subarray(4), MALFORMED])),
     uwsgi: stored('8/1111000008007072696f72697479010038' + '05006162'),
     spoold: refused,
@@ -100,7 +104,7 @@ const CASES: readonly Case[] = [
     uwsgi: spool => stored(wire([['spooler', spool]]).toString('hex')),
   },
   {
-    name: 'the spooler with a slash behind',
+    name: 'the spooler by its path with a trailing slash',
     send: spool => wire([['spooler', `${spool}/`]]),
     uwsgi: refused,
     spoold: spool => stored(wire([['spooler', `${spool}/`]]).toString('hex')),
@@ -108,7 +112,7 @@ const CASES: readonly Case[] = [
   { name: 'a priority', ...asSent([['priority', '5']], '5/') },
   { name: 'an empty priority', ...asSent([['priority', '']]) },
   {
-    name: 'the last priority counts',
+    name: 'two priorities, of which the last counts',
     ...asSent(
       [
         ['priority', '5'],
@@ -121,14 +125,17 @@ const CASES: readonly Case[] = [
   { name: 'a priority with a slash', send: wire([['priority', 'a/b']]), uwsgi: refused },
   { name: 'a priority of 300 digits', send: wire([['priority', '1'.repeat(300)]]), uwsgi: refused },
   {
-    name: 'a priority that leaves the spool',
+    name: 'a priority that leads out of the spool',
     send: wire([['priority', '../y']]),
     uwsgi: only(STORED),
     spoold: refused,
   },
-  { name: 'a time, cut at the point', ...asSent([['at', '2147483647.9']], '', ' @2147483647') },
   {
-    name: 'the last time counts',
+    name: 'a time with a fraction, which is cut off',
+    ...asSent([['at', '2147483647.9']], '', ' @2147483647'),
+  },
+  {
+    name: 'two times, of which the last counts',
     ...asSent(
       [
         ['at', '1000'],
@@ -139,7 +146,7 @@ const CASES: readonly Case[] = [
     ),
   },
   {
-    name: 'an empty time does not',
+    name: 'an empty time behind a time, which cancels it',
     ...asSent([
       ['at', '1000'],
       ['at', ''],
@@ -151,7 +158,7 @@ const CASES: readonly Case[] = [
     ...asSent([['at', 'abc']], '', ' @5451'),
     spoold: refused,
   },
-  { name: 'a key called body stays a key', ...asSent([['body', 'xyz']]) },
+  { name: 'a key called body, which stays a key', ...asSent([['body', 'xyz']]) },
   {
     name: 'a body behind CONTENT_LENGTH',
     send: Buffer.concat([wire([ab, ['CONTENT_LENGTH', '5']]), Buffer.from('hello')]),

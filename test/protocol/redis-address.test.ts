@@ -75,7 +75,7 @@ describe('an address on Redis', () => {
   for (const text of BAD)
     it(`cannot be ${text}`, () => {
       assert.throws(() => parseRedisAddress(text), { code: 'ADDRESS_INVALID', message: /^expected / })
-      assert.ok(isRedisAddress(text), 'nor is it a path')
+      assert.ok(isRedisAddress(text), 'the text is not taken for a path')
     })
 
   it('does not show its passwords in errors', () => {
@@ -112,7 +112,7 @@ describe('an address on Redis', () => {
   ])
     it(`does not show its password if it is mistyped: ${JSON.stringify(text)}`, () => {
       const said = ({ message }: Error) => !message.includes('hunter2') && message.includes('got ')
-      assert.ok(isRedisAddress(text), 'nor is it a path')
+      assert.ok(isRedisAddress(text), 'the text is not taken for a path')
       assert.throws(() => parseRedisAddress(text), said)
       assert.doesNotMatch(new Hide([]).configured(text), /hunter2.*@/)
     })

@@ -93,7 +93,7 @@ describe('install.mjs', { skip: skipUnless('python3-venv'), concurrency: 3 }, ()
     assert.equal(first.code, 0, first.output)
     const [name = ''] = place.made()
     assert.match(first.output, new RegExp(`^a: ${join(place.venvs, name)} was made$`, 'm'))
-    assert.ok(existsSync(join(place.directory, 'a.log')), 'pip had what the file has for builds')
+    assert.ok(existsSync(join(place.directory, 'a.log')), 'pip got the build variables of the file')
     const { ino, mtimeMs } = statSync(join(place.venvs, name, 'pyvenv.cfg'))
     assert.deepEqual(await place.install('a'), {
       code: 0,

@@ -103,7 +103,7 @@ describe('the directory of a control socket', { skip: skipUnless('redis-server')
         if (listening.status === 'rejected') continue // a daemon would say so, and try again
         starting.push(await listening.value.isReachable())
         await removeControlHome(home)
-        assert.equal(await listening.value.isReachable(), true, 'it has a socket, which is found')
+        assert.equal(await listening.value.isReachable(), true, 'the control socket is found')
         listening.value.close()
         await removeControlHome(home)
         assert.equal(existsSync(home), false)

@@ -80,7 +80,11 @@ describe('the dashboard of a spool on Redis', { skip: skipUnless('redis-server')
     assert.ok(!(await has('waiting', later)))
     const page = `/spools/mail/tasks/${urlTextOf(later)}`
     assert.match((await reader.get(page)).text, new RegExp(SECRET))
-    assert.equal((await reader.get(`${page}/body`)).text, '[hidden]', 'what is in it cannot be known')
+    assert.equal(
+      (await reader.get(`${page}/body`)).text,
+      '[hidden]',
+      'the whole body is hidden, because its keys are unknown',
+    )
     assert.equal((await blind.get(`${page}/body`)).status, 403)
     const paths = PAGES.map(({ path }) =>
       path.replace(':spool', 'mail').replace(':ref', urlTextOf(later)).replace(':action', 'hold'),
@@ -219,7 +223,7 @@ describe('the dashboard of a spool on Redis', { skip: skipUnless('redis-server')
     const { status, text } = await admin.get('/spools/many/waiting?from=1000000')
     assert.equal(status, 200)
     assert.equal(new Set(text.match(/\/spools\/many\/tasks\/[\w-]+/g)).size, 20)
-    assert.ok((await callsOf('hmget')) - before < 2000, 'as many as a page has, and the looks of the daemon')
+    assert.ok((await callsOf('hmget')) - before < 2000, 'only about one page of tasks is read')
     at.daemon.child.kill('SIGTERM')
     await at.daemon.code()
   })

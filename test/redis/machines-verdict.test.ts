@@ -72,37 +72,40 @@ WRONG.push(
 
 const RIGHT: ReadonlyArray<readonly [string, string, Partial<Evidence>?]> = [
   [
-    'what a death cut short runs again within seconds',
+    'a task that a death cut short runs again within seconds',
     'stored often 1 - 0\nbegin often 1 7 1\nbegin often 1 8 5002\nend often 1 8 5003',
     { troubles: [trouble('worker', 2, 2, '7')] },
   ],
   [
-    'what had ended when its link was cut may run again',
+    'a task that had ended when its connection was cut runs again',
     'stored often 1 - 0\nbegin often 1 7 1\nend often 1 7 9\nbegin often 1 8 20000\nend often 1 8 20009',
     { troubles: [trouble('cut', 5, 40_000, '7')] },
   ],
   [
-    'what runs at most once is buried after that',
+    'an at-most-once task is buried after its daemon died',
     'stored once 1 - 0\nbegin once 1 7 1',
     { dead: dead('1', 'outcome-unknown'), troubles: [trouble('daemon', 2, 2, '7')] },
   ],
   [
-    'what ended when Redis died may have been forgotten to have ended',
+    'a task that ended just before Redis died runs again',
     'stored once 1 - 0\nbegin once 1 7 5000\nend once 1 7 5100\nbegin once 1 8 7000\nend once 1 8 7001',
     { isAlways: false, troubles: [trouble('redis', 5200, 6000)] },
   ],
   [
-    'what Redis was told in its last second is forgotten',
+    'a task that was stored in the last second of Redis is lost',
     'stored often 1 - 2500',
     { isAlways: false, troubles: [trouble('redis', 3000)] },
   ],
   [
-    'the end of a cut delays a recovery',
+    'a cut connection delays a recovery until it is restored',
     'stored often 1 - 0\nbegin often 1 7 10\nbegin often 1 8 9000\nend often 1 8 9003',
     { troubles: [trouble('worker', 20, 20, '7'), trouble('cut', 5, 30, '9')] },
   ],
-  ['as many as may run at a time', 'begin few 1 7 1\nbegin few 2 7 2\nend few 1 7 3\nbegin few 3 8 3'],
-  ['the slot of a dead worker is free', FEW_RUN, { troubles: [trouble('worker', 3, 3, '7')] }],
+  [
+    'as many limited tasks run at once as may',
+    'begin few 1 7 1\nbegin few 2 7 2\nend few 1 7 3\nbegin few 3 8 3',
+  ],
+  ['the slot of a dead worker is used again', FEW_RUN, { troubles: [trouble('worker', 3, 3, '7')] }],
   [
     'a second trouble delays the first recovery',
     'stored often 1 - 0\nbegin often 1 7 1\nbegin often 1 8 9000\nend often 1 8 9003',

@@ -38,7 +38,7 @@ describe('from one machine to three, and back', { skip: skipUnless('redis-server
       numbers,
       Array.from({ length: 300 }, (_, i) => i + 1),
     )
-    assert.match(shell.output, /^0$/m, 'nothing is left on Redis')
+    assert.match(shell.output, /^0$/m, 'no task is left on Redis')
     process.kill(-shell.pid, 'SIGKILL')
   })
 })

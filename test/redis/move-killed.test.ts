@@ -96,7 +96,7 @@ describe('spoold move that is killed at any of its steps', { skip, timeout: 300_
     'from Redis to Redis': { ends: () => [newName(), newName()], steps: [] },
   }
   for (const [way, { ends, steps }] of Object.entries(ways)) {
-    const what = 'the same command ends it, and the task runs once, also if it has run and is gone'
+    const what = 'the same command completes it, and the task runs once, even if it has run already'
     it(`${way}, killed before a change of files: ${what}`, { skip: steps.length === 0 }, () =>
       killEverywhere(steps, () => sceneOf(ends())),
     )
@@ -116,7 +116,7 @@ describe('spoold move that is killed at any of its steps', { skip, timeout: 300_
           await check(`request ${nth} ${moment}`)
         }
       }
-      assert.ok(heldHere >= 2, 'killed before it is there, and before it is gone here')
+      assert.ok(heldHere >= 2, 'move was killed before storing the task and before removing it')
     })
   }
 })

@@ -105,7 +105,7 @@ describe('daemons whose Redis goes away under load', { skip: skipUnless('redis-s
     assert.deepEqual(
       ran().filter(n => places.has(n)),
       local,
-      'all, in order, once',
+      'all tasks ran once, in order',
     )
     const lines = daemons.map(linesSince)
     say(

@@ -48,7 +48,7 @@ describe('a daemon whose Redis', { skip: skipUnless('redis-server') }, () => {
       () => call('REPLICAOF', 'NO', 'ONE'),
     ],
     [
-      'lets its user do nothing',
+      'denies its user all scripts',
       /waiting for Redis: NOPERM/,
       () => call('ACL', 'SETUSER', 'default', '-evalsha', '-eval'),
       () => call('ACL', 'SETUSER', 'default', '+@all'),
@@ -66,7 +66,7 @@ describe('a daemon whose Redis', { skip: skipUnless('redis-server') }, () => {
       () => call('SCRIPT', 'KILL'),
     ],
     [
-      'wants a password',
+      'begins to require a password',
       /waiting for Redis: .*NOAUTH/,
       async () => {
         // a look of the daemon is under way, so it hears of the ended connection before it hears of the password
@@ -81,7 +81,7 @@ describe('a daemon whose Redis', { skip: skipUnless('redis-server') }, () => {
       () => call('CONFIG', 'SET', 'requirepass', ''),
     ],
     [
-      'lets its user settle nothing',
+      'denies its user the commands that settle tasks',
       /cannot be stored, and is tried again until it is: .*spoold doctor/,
       () => call('ACL', 'SETUSER', 'default', '-lrem', '-zpopmin', '-rpoplpush', '-lmove', '-del'),
       () => call('ACL', 'SETUSER', 'default', '+@all'),
@@ -89,7 +89,7 @@ describe('a daemon whose Redis', { skip: skipUnless('redis-server') }, () => {
     ],
   ]
   for (const [i, [what, line, refuse, end, back = /Redis answers again/]] of REFUSALS.entries())
-    it(`${what} says so in few lines, waits, runs no task twice, and goes on`, async () => {
+    it(`${what} logs few lines, waits, runs no task twice, and goes on`, async () => {
       const spooler = `${redis.address(`refuses${i}`)}?check=2`
       const gate = join(workspace(), 'gate')
       const daemon = await daemonOn(spooler, {

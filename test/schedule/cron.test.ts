@@ -72,7 +72,7 @@ describe('a cron expression of uWSGI', () => {
     })
 
   for (const uwsgi of UWSGIS)
-    it(`matches as recorded in ${uwsgi.title}`, { skip: skipUnless(uwsgi.needs) }, async () => {
+    it(`matches in ${uwsgi.title} in the recorded minutes`, { skip: skipUnless(uwsgi.needs) }, async () => {
       const rows = await askUwsgi(
         uwsgi,
         RECORDED.map(([fields]) => fields),
@@ -86,7 +86,7 @@ describe('a cron expression of uWSGI', () => {
     })
 
   for (const uwsgi of UWSGIS)
-    it(`is due when ${uwsgi.title} says, in random mixtures and a time zone of half hours`, {
+    it(`is due when ${uwsgi.title} says, with random fields in a time zone with a half-hour offset`, {
       skip: skipUnless(uwsgi.needs),
     }, async t => {
       const seed = Date.now() % 1_000_000
@@ -116,7 +116,7 @@ function randomFields(seed: number, count: number): string[] {
   )
 }
 
-describe('day and weekday, as in cron', () => {
+describe('day and weekday in a cron expression', () => {
   const monthDays = (expression: string) =>
     instants(expression, 'UTC', utc('2026-05-01'), utc('2026-06-01')).map(at => new Date(at).getUTCDate())
   const where = (holds: (day: number, weekday: number) => boolean) =>
@@ -136,7 +136,8 @@ describe('day and weekday, as in cron', () => {
     '0 0 0 13 * 5': (day, weekday) => day === 13 || weekday === 5,
   }
   for (const [expression, holds] of Object.entries(CASES))
-    it(expression, () => assert.deepEqual(monthDays(expression), where(holds)))
+    it(`are due on the days of cron: ${expression}`, () =>
+      assert.deepEqual(monthDays(expression), where(holds)))
 })
 
 describe('summer time', () => {
@@ -145,26 +146,62 @@ describe('summer time', () => {
     readonly [title: string, expression: string, zone: string, day: string, expected: readonly string[]]
   > = [
     [
-      'a time that the night leaves out runs when the hour is over',
+      'a skipped time is due at the end of the skipped hour',
       '30 2 * * *',
       BERLIN,
       '2026-03-28T23:00',
       ['2026-03-29T01:00'],
     ],
-    ["so does one in uWSGI's numbers", '30 2 -1 -1 -1', BERLIN, '2026-03-28T23:00', ['2026-03-29T01:00']],
-    ['a time that comes twice runs once', '30 2 * * *', BERLIN, '2026-10-24T22:00', ['2026-10-25T00:30']],
-    ["so does one in uWSGI's numbers", '30 2 -1 -1 -1', BERLIN, '2026-10-24T22:00', ['2026-10-25T00:30']],
     [
-      'what else is in that night runs as ever',
+      "a skipped time is due at the end of the skipped hour, in uWSGI's format too",
+      '30 2 -1 -1 -1',
+      BERLIN,
+      '2026-03-28T23:00',
+      ['2026-03-29T01:00'],
+    ],
+    ['a repeated time is due once', '30 2 * * *', BERLIN, '2026-10-24T22:00', ['2026-10-25T00:30']],
+    [
+      "a repeated time is due once, in uWSGI's format too",
+      '30 2 -1 -1 -1',
+      BERLIN,
+      '2026-10-24T22:00',
+      ['2026-10-25T00:30'],
+    ],
+    [
+      'another time of the night is due as usual',
       '30 4 * * *',
       BERLIN,
       '2026-03-28T23:00',
       ['2026-03-29T02:30'],
     ],
-    ['New York, spring', '30 2 * * *', 'America/New_York', '2026-03-08T05:00', ['2026-03-08T07:00']],
-    ['New York, autumn', '30 1 * * *', 'America/New_York', '2026-11-01T04:00', ['2026-11-01T05:30']],
-    ['half an hour, spring', '15 2 * * *', 'Australia/Lord_Howe', '2026-10-03T13:30', ['2026-10-03T15:30']],
-    ['half an hour, autumn', '45 1 * * *', 'Australia/Lord_Howe', '2026-04-04T13:00', ['2026-04-04T14:45']],
+    [
+      'a skipped time is due at the end of the skipped hour in New York',
+      '30 2 * * *',
+      'America/New_York',
+      '2026-03-08T05:00',
+      ['2026-03-08T07:00'],
+    ],
+    [
+      'a repeated time is due once in New York',
+      '30 1 * * *',
+      'America/New_York',
+      '2026-11-01T04:00',
+      ['2026-11-01T05:30'],
+    ],
+    [
+      'a skipped time is due at the end of the skipped half hour',
+      '15 2 * * *',
+      'Australia/Lord_Howe',
+      '2026-10-03T13:30',
+      ['2026-10-03T15:30'],
+    ],
+    [
+      'a time in a repeated half hour is due once',
+      '45 1 * * *',
+      'Australia/Lord_Howe',
+      '2026-04-04T13:00',
+      ['2026-04-04T14:45'],
+    ],
   ]
   for (const [title, expression, zone, day, expected] of CASES)
     it(`${title} (${expression}, ${zone})`, () => {
@@ -186,7 +223,7 @@ describe('summer time', () => {
         )
       })
 
-  it('an expression for each quarter of the hour that is left out is not due in that night', () => {
+  it('an expression for each quarter of the skipped hour is not due that night', () => {
     const from = utc('2026-03-28T12:00')
     assert.deepEqual(instants('-15 2 -1 -1 -1', BERLIN, from, from + 24 * 60 * MINUTE), [])
   })
@@ -245,7 +282,7 @@ describe('an ordinary cron expression', () => {
     ['0 0 * * *', 'Mars/Olympus', /in the zone "Mars\/Olympus"/],
   ]
   for (const [expression, zone, expected] of WRONG)
-    it(`is refused with what was expected: ${expression} ${zone ?? ''}`, () => {
+    it(`is refused with a message that says what was expected: ${expression} ${zone ?? ''}`, () => {
       assert.throws(
         () => openCron(expression, zone),
         (error: SpooldError) => error.code === 'SCHEDULE_INVALID' && expected.test(error.message),

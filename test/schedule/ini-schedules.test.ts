@@ -65,7 +65,7 @@ describe('parsing an ini value of', () => {
       parseCommand2('day=1,month=2,week=3,unique=0,zone=UTC run it', 7000),
       command({ expression: '-1 -1 1 2 3', zone: 'UTC', command: 'run it', harakiriMs: 7000 }),
     ],
-    ['cron2 that wants no harakiri', parseCommand2('harakiri=0 run', 7000), command({})],
+    ['cron2 with harakiri=0', parseCommand2('harakiri=0 run', 7000), command({})],
     ['cron2 without keys', parseCommand2('run --a=b', 0), command({ command: 'run --a=b' })],
   ]
   for (const [title, parsed, expected] of RIGHT) it(title, () => assert.deepEqual(parsed, expected))

@@ -63,12 +63,12 @@ describe('the pauses of a spool', () => {
   for (const [what, make] of [
     ['an empty file', path => writeFileSync(path, '')],
     ['half a file', path => writeFileSync(path, '{"pauses":[{"since":1,"key":"ki')],
-    ['another form', path => writeFileSync(path, '{"pauses":[{"key":"kind","value":3,"since":1}]}')],
-    ['a list', path => writeFileSync(path, '[]')],
-    ['null', path => writeFileSync(path, 'null')],
+    ['JSON of another form', path => writeFileSync(path, '{"pauses":[{"key":"kind","value":3,"since":1}]}')],
+    ['a JSON list', path => writeFileSync(path, '[]')],
+    ['the JSON text null', path => writeFileSync(path, 'null')],
     ['a huge file', path => writeFileSync(path, `{"pauses":[]}${' '.repeat(70_000)}`)],
     ['a directory', path => mkdirSync(path)],
-    ['a link that leads out', path => symlinkSync('/etc/passwd', path)],
+    ['a symbolic link that leads out of the spool', path => symlinkSync('/etc/passwd', path)],
   ] as ReadonlyArray<readonly [string, (path: string) => void]>)
     it(`pause everything if .spoold/paused is ${what}, until all are resumed`, async () => {
       const spool = with_(make)

@@ -22,7 +22,7 @@ import { spoolDirectory, workspace } from '../helpers/workspace.js'
 const SOMEBODY = 65_533
 
 describe('.spoold', () => {
-  it('is refused once a directory of somebody else has its name', { skip: skipUnless('root') }, () => {
+  it('is refused once a directory of another user has its name', { skip: skipUnless('root') }, () => {
     const spool = spoolDirectory()
     const state = join(spool, '.spoold')
     makeState(spool)
@@ -47,7 +47,7 @@ describe('.spoold', () => {
     mkdirSync(state)
     chmodSync(state, 0o777)
     findState(spool)
-    assert.equal(statSync(state).mode & 0o777, 0o777, 'a look changes nothing')
+    assert.equal(statSync(state).mode & 0o777, 0o777, 'reading changes no mode')
     makeState(spool)
     assert.equal(statSync(state).mode & 0o777, 0o700)
   })

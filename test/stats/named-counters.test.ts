@@ -19,7 +19,7 @@ it('the runs of a process that is gone count as killed, once, so that no name ha
   const [after] = counters.stats(new Set([1]))
   assert.deepEqual([after?.running, after?.done, after?.retried, after?.killed], [0, 2, 1, 1])
   assert.ok((after?.rates.failed.m5 ?? 0) > 0)
-  assert.deepEqual(counters.stats(new Set())[0]?.killed, 1, 'it is counted once')
+  assert.deepEqual(counters.stats(new Set())[0]?.killed, 1, 'the kill is counted once')
 })
 
 it('a hundred names are told apart, and all others counted together', () => {

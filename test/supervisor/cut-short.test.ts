@@ -52,7 +52,7 @@ describe('a run that its worker’s end cut short', () => {
     assert.equal(lastRunAt(crash, now - 5100), crash)
     assert.deepEqual(lastRunAt(crash, now - 4000), { kind: 'blameless' })
     const alone = lastRunOf(file, { ...killed, concurrency: 1 }, exit)
-    assert.equal(lastRunAt(alone, now - 4000), alone, 'nothing else ran')
+    assert.equal(lastRunAt(alone, now - 4000), alone, 'the worker ran nothing else')
   })
 
   it('is kept for the process that got the file last', () => {
@@ -60,7 +60,7 @@ describe('a run that its worker’s end cut short', () => {
     const crash = { kind: 'crash', cause: 'it died', from: 2, to: 3 } as const
     lastRuns.add('a', crash)
     lastRuns.add('a', { kind: 'blameless', from: 1, to: 4 })
-    assert.equal(lastRuns.of('a')?.kind, 'crash', 'a worker that was silent, and had handed it over')
+    assert.equal(lastRuns.of('a')?.kind, 'crash', 'the older worker had handed the file over before')
     lastRuns.add('a', { kind: 'blameless', from: 5, to: 6 })
     assert.equal(lastRuns.of('a')?.kind, 'blameless')
   })
@@ -76,7 +76,7 @@ describe('a run that its worker’s end cut short', () => {
       return lastRun?.kind === 'crash' ? lastRun.cause : lastRun?.kind
     }
     assert.deepEqual([10_050, 10_450].map(causeAt), ['it died', 'it overran'])
-    assert.equal(causeAt(10_395), 'it overran', 'the time of a file lags behind the clock')
+    assert.equal(causeAt(10_395), 'it overran', 'the mtime of a file may lag behind the clock')
     assert.equal(causeAt(1000), undefined)
   })
 

@@ -63,49 +63,69 @@ const FAST = { paceMs: 1 }
 const STEADY = { paceMs: 50 }
 const SLOW = { paceMs: 51 }
 
-describe('what a worker is given', () => {
+describe('a worker is given', () => {
   for (const [what, state, expected] of [
-    ['one, of whose pace nothing is known, one task', {}, [1]],
-    ['one with concurrency, of whose pace nothing is known, as many', { concurrency: 4 }, [4]],
-    ['a fast one two batches of 20 ms', FAST, [20, 20]],
-    ['a fast one two batches of 5 ms where few wait', { ...FAST, ready: 999 }, [5, 5]],
-    ['a very fast one no batch of more than 512', { paceMs: 0.01, ready: 2000 }, [512, 512]],
-    ['a fast one that has one batch another', { ...FAST, outstanding: 20 }, [20]],
-    ['a fast one that has more than a batch nothing', { ...FAST, outstanding: 21 }, []],
+    ['one task if its pace is unknown', {}, [1]],
+    ['as many tasks as it can run at once if its pace is unknown', { concurrency: 4 }, [4]],
+    ['two batches of 20 ms if it is fast', FAST, [20, 20]],
+    ['two batches of 5 ms if it is fast and few tasks wait', { ...FAST, ready: 999 }, [5, 5]],
+    ['batches of at most 512 tasks if it is very fast', { paceMs: 0.01, ready: 2000 }, [512, 512]],
+    ['another batch if it is fast and has one batch', { ...FAST, outstanding: 20 }, [20]],
+    ['nothing if it is fast and has more than one batch', { ...FAST, outstanding: 21 }, []],
     [
-      'a fast one with concurrency two batches of 5 ms more than run beside the first task',
+      'two batches of 5 ms, and tasks to run beside the first one, if it is fast and has concurrency',
       { ...FAST, concurrency: 4 },
       [5, 5, 3],
     ],
-    ['such a one that has a batch ahead another', { ...FAST, concurrency: 4, outstanding: 11 }, [5]],
-    ['such a one that has more than that nothing', { ...FAST, concurrency: 4, outstanding: 12 }, []],
-    ['a fast one whose oldest task takes longer one ahead', { ...FAST, outstanding: 1, ranMs: 30 }, [1]],
     [
-      'a fast one whose oldest task has become slow nothing ahead',
+      'another batch if it is fast, has concurrency, and has one batch ahead',
+      { ...FAST, concurrency: 4, outstanding: 11 },
+      [5],
+    ],
+    [
+      'nothing if it is fast, has concurrency, and has more than one batch ahead',
+      { ...FAST, concurrency: 4, outstanding: 12 },
+      [],
+    ],
+    [
+      'one task ahead if it is fast, but its oldest task takes longer',
+      { ...FAST, outstanding: 1, ranMs: 30 },
+      [1],
+    ],
+    [
+      'nothing ahead if it is fast, but its oldest task has become slow',
       { ...FAST, outstanding: 1, ranMs: 51 },
       [],
     ],
-    ['one whose tasks take up to 50 ms one ahead', { ...STEADY, outstanding: 1, ranMs: 1 }, [1]],
-    ['such a one that has one ahead nothing', { ...STEADY, outstanding: 2, ranMs: 1 }, []],
-    ['such a one that is idle one to run and one ahead', STEADY, [1, 1]],
-    ['such a one nothing ahead where others might run it', { ...STEADY, outstanding: 1, ready: 1 }, []],
+    ['one task ahead if its tasks take 50 ms', { ...STEADY, outstanding: 1, ranMs: 1 }, [1]],
+    ['nothing if its tasks take 50 ms and it has one ahead', { ...STEADY, outstanding: 2, ranMs: 1 }, []],
+    ['one task to run and one ahead if its tasks take 50 ms and it is idle', STEADY, [1, 1]],
     [
-      'such a one with concurrency one more than it can run',
+      'nothing ahead if its tasks take 50 ms and only one task waits, which another worker might run',
+      { ...STEADY, outstanding: 1, ready: 1 },
+      [],
+    ],
+    [
+      'one task more than it can run at once if its tasks take 50 ms',
       { ...STEADY, concurrency: 4, outstanding: 3, ranMs: 1 },
       [2],
     ],
-    ['a slow one nothing ahead', { ...SLOW, outstanding: 1, ranMs: 1 }, []],
-    ['a slow one as many as it has room for', { ...SLOW, concurrency: 4, outstanding: 1 }, [3]],
+    ['nothing ahead if it is slow', { ...SLOW, outstanding: 1, ranMs: 1 }, []],
+    ['as many tasks as it has room for if it is slow', { ...SLOW, concurrency: 4, outstanding: 1 }, [3]],
     [
-      'those that wait for others take no room',
+      'as many tasks as it has room for, not counting its tasks that wait for others',
       { ...SLOW, concurrency: 4, outstanding: 3, following: 2 },
       [3],
     ],
-    ['one that drains, is silent or lost its interpreter nothing', { ...FAST, isOpen: false }, []],
+    [
+      'nothing if it is not open, because it drains, is silent or lost its interpreter',
+      { ...FAST, isOpen: false },
+      [],
+    ],
   ] as const)
     it(what, () => assert.deepEqual(batchesOf(state), expected))
 
-  it('is dealt in turn, to the idle worker first', () => {
+  it('tasks in turn with the others, the idle worker first', () => {
     const [one, two] = [workerIn(FAST), workerIn({ ...FAST, outstanding: 2 })]
     dispatch([two.worker, one.worker], sourceOf(3))
     assert.deepEqual([one.given, two.given], [[['t0', 't2']], [['t1']]])
@@ -114,20 +134,20 @@ describe('what a worker is given', () => {
     assert.deepEqual([fast.given, slow.given], [[['t0', 't2', 't3', 't4', 't5']], [['t1']]])
   })
 
-  it('is nothing ahead of slow tasks, and 2 ms of few fast ones, if new tasks may be more urgent', () => {
+  it('nothing ahead of slow tasks, and 2 ms of few fast ones, if new tasks may be more urgent', () => {
     const [steady, fast] = [workerIn({ ...STEADY, outstanding: 1, ranMs: 1 }), workerIn(FAST)]
     dispatch([steady.worker], sourceOf(999, { isByArrival: false }))
     dispatch([fast.worker], sourceOf(999, { isByArrival: false }))
     assert.deepEqual([steady.given.length, fast.given.map(({ length }) => length)], [0, [2, 2]])
   })
 
-  it('is nothing ahead while the pool shrinks', () => {
+  it('nothing ahead while the pool shrinks', () => {
     const { worker, given } = workerIn({ ...STEADY, outstanding: 1, ranMs: 1 })
     dispatch([worker], sourceOf(1000, { isShrinking: true }))
     assert.deepEqual(given, [])
   })
 
-  it('is a signal before any task, in the place of a task', () => {
+  it('a signal before any task, in the place of a task', () => {
     const { worker, given, signals } = workerIn(SLOW)
     dispatch([worker], sourceOf(1, { signalFor: () => 17 }))
     assert.deepEqual([signals, given], [[17], []])

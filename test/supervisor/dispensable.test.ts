@@ -21,15 +21,15 @@ const CASES: ReadonlyArray<
   readonly [what: string, pool: string, excess: number, target: number, gone: number[]]
 > = [
   ['the one that has been idle longest', 'i5 i3 i4', 1, 2, [1]],
-  ['several, in that order', 'i5 i3 i4', 2, 1, [1, 2]],
-  ['no busy one', 'b b i9', 2, 1, [2]],
-  ['none of those that are busy', 'b b', 1, 1, []],
-  ['of those that load, none while an idle one can go', 'i1 s i2', 1, 2, [0]],
-  ['the one that loads, and not the last that is ready', 'i1 s', 1, 1, [1]],
-  ['the one that loads, and not the last idle one beside', 'i1 s s', 1, 2, [1]],
-  ['all of them, if none is to stay', 'i2 i1', 2, 0, [1, 0]],
-  ['none that goes already', 'i1 d i2', 1, 1, [0]],
-  ['a busy one keeps the pool ready, so the idle one goes', 'b i1 s', 1, 2, [1]],
+  ['several, the one that has been idle longest first', 'i5 i3 i4', 2, 1, [1, 2]],
+  ['the idle one and no busy one', 'b b i9', 2, 1, [2]],
+  ['none if all are busy', 'b b', 1, 1, []],
+  ['an idle one rather than one that still loads', 'i1 s i2', 1, 2, [0]],
+  ['the one that still loads rather than the last that is ready', 'i1 s', 1, 1, [1]],
+  ['one that still loads rather than the only idle one', 'i1 s s', 1, 2, [1]],
+  ['all of them if none is to stay', 'i2 i1', 2, 0, [1, 0]],
+  ['an idle one, and none that drains already', 'i1 d i2', 1, 1, [0]],
+  ['the idle one rather than one that still loads, if a busy one is ready', 'b i1 s', 1, 2, [1]],
 ]
 
 describe('a pool with too many workers dismisses', () => {

@@ -131,7 +131,7 @@ describe('GivenTasks', () => {
     assert.deepEqual(
       given.confirmed([2], withOthers).dropped,
       ['a'],
-      'it had not begun what seemed to run first',
+      'the task that seemed to run first had not begun',
     )
     assert.equal(given.end(2)?.ref, 'c')
   })

@@ -101,7 +101,7 @@ describe('a pool over an engine whose claims are leases', () => {
     await until('both run', () => journal.length === 2)
     await other.run()
     await until('both have run', () => spool.tasks.size === 0)
-    assert.deepEqual(journal.sort(), ['blocked', 'silent'], 'once each')
+    assert.deepEqual(journal.sort(), ['blocked', 'silent'], 'each task ran once')
   })
 
   it('no longer renews the claim of a worker that was killed, so that another one runs the task', async () => {

@@ -101,13 +101,33 @@ describe('+ and - of the master FIFO', () => {
   const CASES: ReadonlyArray<
     readonly [what: string, asks: number, pools: readonly Seen[], nudged: readonly string[]]
   > = [
-    ['+ is for the spool whose tasks have waited longest', 1, [calm, late, later], ['later 1']],
-    ['whatever its place', 1, [later, late, calm], ['later 1']],
-    ['or the next one that may', 1, [calm, late, { ...later, refuses: 1 }], ['late 1']],
-    ['- is for the spool that has been idle longest', -1, [calm, late, later], ['late -1']],
-    ['or the next one that may', -1, [later, calm, { ...late, refuses: -1 }], ['calm -1']],
-    ['never one of a fixed number', 2, [{ ...later, isFixed: true }, calm], ['calm 1', 'calm 1']],
-    ['each counts', -3, [calm, late], ['late -1', 'late -1', 'late -1']],
+    ['+ goes to the spool whose tasks have waited longest', 1, [calm, late, later], ['later 1']],
+    [
+      '+ goes to the spool whose tasks have waited longest, wherever it is in the list',
+      1,
+      [later, late, calm],
+      ['later 1'],
+    ],
+    [
+      '+ goes to the next spool if the first one refuses',
+      1,
+      [calm, late, { ...later, refuses: 1 }],
+      ['late 1'],
+    ],
+    ['- goes to the spool that has been idle longest', -1, [calm, late, later], ['late -1']],
+    [
+      '- goes to the next spool if the first one refuses',
+      -1,
+      [later, calm, { ...late, refuses: -1 }],
+      ['calm -1'],
+    ],
+    [
+      '+ goes to no spool with a fixed number of workers',
+      2,
+      [{ ...later, isFixed: true }, calm],
+      ['calm 1', 'calm 1'],
+    ],
+    ['each - counts', -3, [calm, late], ['late -1', 'late -1', 'late -1']],
   ]
   for (const [what, asks, pools, nudged] of CASES)
     it(`${what}: ${nudged.join(', ')}`, async () => {

@@ -97,7 +97,11 @@ describe('a service manager hears', { skip }, () => {
     writeFileSync(daemon.iniFile, good)
     daemon.child.kill('SIGHUP')
     const taken = await until('the daemon is ready once more', () => manager.with('READY')[3])
-    assert.match(taken.fields.STATUS ?? '', /^0 tasks done/, 'the status says no longer that it was refused')
+    assert.match(
+      taken.fields.STATUS ?? '',
+      /^0 tasks done/,
+      'the status no longer says that the reload was rejected',
+    )
   })
 
   it('STOPPING, and EXTEND_TIMEOUT_USEC within worker-reload-mercy while a task still runs', async () => {
@@ -114,7 +118,7 @@ describe('a service manager hears', { skip }, () => {
     assert.equal(Number(stopping.fields.EXTEND_TIMEOUT_USEC), extensions()[0])
     await until('the daemon has extended the timeout four times', () => extensions().length >= 4)
     for (const usec of extensions()) assert.ok(usec > 5 * SECOND && usec <= 13.1 * SECOND, String(usec))
-    assert.ok((extensions()[3] ?? 0) < (extensions()[0] ?? 0), 'what is left of the mercy becomes less')
+    assert.ok((extensions()[3] ?? 0) < (extensions()[0] ?? 0), 'the remaining mercy shrinks')
     assert.ok(daemon.isRunning)
     open('gate')
     assert.equal(await daemon.code(), 0)

@@ -49,11 +49,7 @@ it('a failure that is cut keeps what went wrong', () => {
   assert.equal(failureText(deep, deep.length), deep)
   const long = failureText(`${deep.replace("'a'", 'é'.repeat(5000))}\nmore`, 1000)
   assert.equal(long.length, 1000)
-  assert.match(
-    failureLine(long),
-    /^KeyError: é+$/,
-    'of a message without an end, the class and its beginning',
-  )
+  assert.match(failureLine(long), /^KeyError: é+$/, 'a cut message keeps its class and its beginning')
   const below = failureText(`Error: ${'x'.repeat(5000)}\n  at f\n[cause]: Error: deadlock\n  at g`, 1000)
   assert.ok(below.length <= 1000 && failureLine(below).endsWith('xxx: deadlock'), below)
   const stack = `Error: no\n${'  at f\n'.repeat(500)}`

@@ -79,7 +79,7 @@ describe('a task', () => {
         ['add', [8, 9]],
         ['plain', [10]],
       ],
-      'the registry says where its tasks go, whoever attaches it',
+      'tasks go where their registry says, whichever application schedules them',
     )
   })
 

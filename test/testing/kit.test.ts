@@ -128,7 +128,7 @@ describe('a kit that is fake', () => {
     assert.deepEqual(kit.waiting('fail')[0]?.retries, 2)
     const began = Date.now()
     assert.deepEqual(await outcomes(kit, { future: true }), ['fail failed', 'send-mail succeeded'])
-    assert.ok(Date.now() - began > HOUR_MS * 0.9, 'the clock went to its time')
+    assert.ok(Date.now() - began > HOUR_MS * 0.9, 'the clock was advanced to the time of the task')
     assert.deepEqual(ran, ['again', 'again', 'again', 'later {} 0'])
     assert.deepEqual(
       kit.failed().map(({ task, error }) => [task.status, String(error)]),

@@ -25,7 +25,7 @@ async function foundAfter(tries: number, kind: ReportKind) {
 
 describe('a task after a kill', () => {
   for (const kind of ['locked', 'untouched', 'unreadable'] as const)
-    it(`that is ${kind} is tried again for a while, and reported as such if it stays so`, async () => {
+    it(`that is ${kind} is claimed again for a while, and reported as ${kind} if it stays so`, async () => {
       assert.deepEqual(await foundAfter(3, kind), [null])
       assert.deepEqual(await foundAfter(Number.POSITIVE_INFINITY, kind), [{ ref: 'task', kind, ranMs: 0 }])
     })

@@ -93,7 +93,11 @@ describe('tasks of one name in one worker', () => {
     end()
     const alone = { ref: 't1', kind: 'parked', reason: 'alone', ranMs: 0 } as const
     assert.deepEqual(followers.refused(followers.pop()?.number ?? 0, alone), { ...alone, slots: SLOTS })
-    assert.deepEqual([slots.held, followers.pop()?.number], [0, 2], 'one waits for nobody')
+    assert.deepEqual(
+      [slots.held, followers.pop()?.number],
+      [0, 2],
+      'the slot is given back, and the next task does not wait for it',
+    )
   })
 
   it('give the slot back if they are withdrawn', () => {

@@ -184,7 +184,11 @@ describe('a worker over an engine whose answers take time', () => {
     worker.fault(new Error('of an unknown task'))
     await until('the worker exits', () => exitCode() === 1)
     for (const { attempts, past } of spool.tasks.values()) assert.deepEqual([attempts, past], [0, 'none'])
-    assert.deepEqual([kindOf('1')[0], kindOf('2')[0]], ['untouched', 'untouched'], 'reported before')
+    assert.deepEqual(
+      [kindOf('1')[0], kindOf('2')[0]],
+      ['untouched', 'untouched'],
+      'both tasks are reported before the exit',
+    )
   })
 })
 

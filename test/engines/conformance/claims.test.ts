@@ -162,7 +162,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
     })
 
     for (const company of ['alone', 'beside'] as const)
-      it(`are as before a run that ended blameless (${company})`, async () => {
+      it(`count no attempt for a run that ended blameless (begun ${company})`, async () => {
         const { spool, ref, one, two } = await withTask()
         await beginOf(one, ref, company)
         const lastRun = await spool.died(one, ref, { kind: 'blameless' })

@@ -63,7 +63,7 @@ for (const [engine, open] of Object.entries(ENGINES))
         await store.pauses()
         await store.readAudit(9)
         const left = await listed(store)
-        assert.ok(left.length <= 1, 'it is one task, or none')
+        assert.ok(left.length <= 1, 'the entry counts as at most one task')
         for (const task of left) {
           assert.notEqual(task.state, 'running')
           assert.equal(task.file.vars, undefined)

@@ -169,7 +169,7 @@ for (const [engine, open] of Object.entries(ENGINES))
       assert.equal(
         (await pauses.read()).size + (await spool.upkeep().periodic.read()).size,
         1,
-        'they are no entries',
+        'pauses are not entries of periodic tasks',
       )
     })
   })

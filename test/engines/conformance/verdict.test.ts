@@ -108,7 +108,7 @@ for (const [engine, open] of Object.entries(ENGINES))
 
     for (const [run, death] of Object.entries(DEATHS))
       for (const delivery of ['at-least-once', 'at-most-once'] as const)
-        it(`that ${run}, ${delivery}, is told once, as it was recorded, if it is a death that counts`, async () => {
+        it(`that ${run}, ${delivery}: its death is reported once with its recorded cause, if it counts`, async () => {
           const spool = open()
           await spool.enqueuer.store(requestFrom({ spooler_delivery: delivery, body: 'its body' }))
           const [ref = ''] = await refsOf(spool)

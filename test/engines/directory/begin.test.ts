@@ -103,7 +103,7 @@ describe('a run that began beside others', () => {
     assert.deepEqual(
       [claim.mustBeAlone, claim.record?.crashes, claim.attempt],
       [true, 1, 2],
-      'not beside others again',
+      'the task does not run beside others again',
     )
   })
 

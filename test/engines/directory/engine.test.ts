@@ -254,7 +254,7 @@ describe('a file that leaves its place between open and lock', () => {
     'is replaced': path => {
       drop(dirname(path), NAME, packet({ a: 'new' }))
     },
-    'is done, and has another link': path => {
+    'is done, and has another hard link': path => {
       linkSync(path, `${path}.backup`)
       unlinkSync(path)
     },
@@ -267,7 +267,7 @@ describe('a file that leaves its place between open and lock', () => {
     })
 
   for (const [what, act] of Object.entries(OTHERS))
-    it(`is reported as gone when it ${what}, even if the kernel knows only how it was before, as over NFS`, async t => {
+    it(`is reported as gone when it ${what}, even if the kernel still has its old status, as over NFS`, async t => {
       const spool = spoolDirectory()
       drop(spool, NAME, undefined, LONG_AGO)
       const calls = systemCalls()

@@ -254,7 +254,7 @@ describe('a task that kills its process', () => {
     const letter = letterOf(spool)
     assert.deepEqual([letter?.reason, letter?.crashes], ['crashes', 3])
     assert.equal(letter?.lastError, 'its process was killed by SIGSEGV')
-    assert.equal(readFileSync(join(spool, '.spoold/dead', NAME))[3], 0, 'as it was')
+    assert.equal(readFileSync(join(spool, '.spoold/dead', NAME))[3], 0, 'the state byte is unchanged')
   })
 
   it('keeps its crash on record after a run that all handlers ignored', async () => {

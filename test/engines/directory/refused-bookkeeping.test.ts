@@ -56,14 +56,14 @@ describe('on a disk that takes no bookkeeping', () => {
       )
       unhook()
       assert.equal(stateOf(spool), done)
-      assert.ok(!existsSync(join(spool, '.spoold/records')), 'it needs no record')
+      assert.ok(!existsSync(join(spool, '.spoold/records')), 'a finished task needs no record')
       refuse()
       for (let n = 1; n <= 3; n++) {
         unhook()
         touch(spool)
         refuse()
         const refusal = (await openEngine(spool)).claim(NAME)
-        assert.ok('kind' in refusal, 'it would run again')
+        assert.ok('kind' in refusal, 'the task is refused, so it does not run again')
         assert.equal(refusal.kind, 'unreadable')
       }
       unhook()
@@ -128,7 +128,7 @@ describe('on a disk that takes no bookkeeping', () => {
     ['a retry', RETRY],
     ['an error', { kind: 'error', detail: 'boom' }],
   ] as const satisfies ReadonlyArray<readonly [string, Outcome]>)
-    it(`${what} of a task that is delivered at most once has the task buried, not run again uncounted`, async () => {
+    it(`${what} of an at-most-once task buries it, because the run cannot be counted`, async () => {
       const spool = spoolDirectory()
       drop(spool, NAME, packet({ spooler_delivery: 'at-most-once' }))
       const engine = await openEngine(spool)

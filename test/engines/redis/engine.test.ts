@@ -94,7 +94,11 @@ describe('the engine on Redis', { skip: missing }, () => {
     const all = await Promise.all(enqueuers.map(each => each.store(requestFrom({}, { id: 'one' }))))
     assert.equal(all.filter(({ isDuplicate }) => !isDuplicate).length, 1)
     assert.equal(new Set(all.map(({ path }) => path)).size, 1)
-    assert.equal((await others.store(requestFrom({}, { id: 'one' }))).isDuplicate, false, 'another spool')
+    assert.equal(
+      (await others.store(requestFrom({}, { id: 'one' }))).isDuplicate,
+      false,
+      'the id is free in another spool',
+    )
     const worker = claims()
     for (let n = 0; n < 11; n++) await claimOf(worker, `ticket ${n}`)
     assert.equal((await refusalOf(worker, 'another')).kind, 'locked')
@@ -127,7 +131,11 @@ describe('the engine on Redis', { skip: missing }, () => {
     const [fetched = ''] = await active()
     assert.equal((await progress(fetched)).past, 'died-alone')
     const second = await beginOf(worker, 'ticket 2', 'beside')
-    assert.equal((await progress(fetched)).past, 'died-beside', 'it begins as it was to')
+    assert.equal(
+      (await progress(fetched)).past,
+      'died-beside',
+      'the fetched task begins beside others, as asked',
+    )
     assert.ok((second.fencingToken ?? 0) > (first.fencingToken ?? 0))
     await worker.settle(second, OK, 1, 'ticket 3')
     worker.rest(true)
@@ -144,7 +152,7 @@ describe('the engine on Redis', { skip: missing }, () => {
     master.lose({ worker: { identity: 'dead', leases: [] } })
     await until('the task that the dead worker fetched is back', async () => (await active()).length === 0)
     const last = await claimOf(claims(), 'ticket')
-    assert.deepEqual([last.attempt, last.mustBeAlone], [1, false], 'it is not blamed')
+    assert.deepEqual([last.attempt, last.mustBeAlone], [1, false], 'the task is not blamed for the crash')
     master.close()
   })
 
@@ -323,7 +331,7 @@ describe('the engine on Redis', { skip: missing }, () => {
       return (await Promise.all(ids.map(lockOf))).toSorted()
     }
     await until('the tasks are back', async () => (await left()).length === 2)
-    assert.deepEqual(await left(), ['dead', 'dead2'], 'what was announced is dealt with by itself')
+    assert.deepEqual(await left(), ['dead', 'dead2'], 'the tasks of announced deaths are left alone')
     master.close()
   })
 

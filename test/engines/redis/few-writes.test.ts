@@ -18,7 +18,7 @@ describe('FewWrites', () => {
       writes.begin(stream)
       stream.write('a command')
     }
-    assert.deepEqual(pieces, [4, 4, 4], 'Redis has them meanwhile')
+    assert.deepEqual(pieces, [4, 4, 4], 'three writes are sent before the turn ends')
     await turn()
     assert.deepEqual(pieces, [4, 4, 4, 2])
     for (let n = 0; n < 3; n++) {
@@ -26,6 +26,6 @@ describe('FewWrites', () => {
       stream.write('a command')
     }
     await turn()
-    assert.deepEqual(pieces, [4, 4, 4, 2, 3], 'a new turn counts anew')
+    assert.deepEqual(pieces, [4, 4, 4, 2, 3], 'a new turn starts a new count')
   })
 })

@@ -241,7 +241,7 @@ describe('a sweep of the records', () => {
       drop(spool, name)
       engine.settle(beginOf(engine, name), RETRY, 0)
     }
-    assert.equal(await sweepRecords(spool, Date.now() - 60_000), 0, 'they are young')
+    assert.equal(await sweepRecords(spool, Date.now() - 60_000), 0, 'no record is old enough to be removed')
     for (const name of ['uwsgi_spoolfile_on_gone', '5/gone', LONG_NAME]) unlinkSync(join(spool, name))
     writeFileSync(join(spool, '.spoold/records/strange.json'), 'no record')
     assert.equal(await sweepRecords(spool, Date.now() + 1000), 3)

@@ -149,11 +149,17 @@ describe('the directories of a spool', { concurrency: true }, () => {
   })
 
   for (const [exchange, how] of [
-    ['a link', (spool: string, outside: string) => symlinkSync(outside, join(spool, '5'))],
-    ['a link to themselves', (spool: string) => symlinkSync(join(spool, '../moved'), join(spool, '5'))],
-    ['nothing', () => {}],
+    [
+      'replaced with a symbolic link',
+      (spool: string, outside: string) => symlinkSync(outside, join(spool, '5')),
+    ],
+    [
+      'replaced with a symbolic link to themselves',
+      (spool: string) => symlinkSync(join(spool, '../moved'), join(spool, '5')),
+    ],
+    ['moved away', () => {}],
   ] as const)
-    it(`are entered no more once they are exchanged for ${exchange}`, async () => {
+    it(`are no longer entered once they are ${exchange}`, async () => {
       const spool = spoolDirectory()
       const [outside, moved] = [join(spool, '../outside'), join(spool, '../moved')]
       for (const directory of [join(spool, '5'), join(spool, '5/1'), outside, join(outside, '1')])

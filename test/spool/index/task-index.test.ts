@@ -495,7 +495,7 @@ describe('a parked ref', () => {
   })
 
   for (const isForAll of [true, false])
-    it(`is looked at again by a scan that looks again at ${isForAll ? 'waiting files' : 'those that have changed'}, unless a person paused it`, () => {
+    it(`is looked at again by a scan of ${isForAll ? 'waiting files' : 'changed files'}, unless a person paused it`, () => {
       index.beginScan(isForAll, true, () => false)
       for (const ref of ['a', 'b']) index.seen(ref, NOW)
       index.endScan()

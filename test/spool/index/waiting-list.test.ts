@@ -17,7 +17,7 @@ describe('the list of waiting refs', () => {
     assert.deepEqual(list.soonest(3, 9, NOW), ['t9'])
     assert.deepEqual(list.soonest(4, 9, NOW), [])
     assert.deepEqual(list.soonest(0, 9, NOW + 6000), ['t7', 't3', 't9'])
-    assert.equal(list.size, 4, 'they go on waiting')
+    assert.equal(list.size, 4, 'soonest() removes nothing')
     assert.deepEqual(new WaitingList().soonest(0, 5, NOW), [])
   })
 
@@ -41,7 +41,7 @@ describe('the list of waiting refs', () => {
     for (const [i, ref] of refs.entries()) list.add(ref, i % 2 === 0 ? soon : tomorrow, true)
     const due = new Set<string>()
     for (let next = list.popDue(soon); next !== undefined; next = list.popDue(soon)) due.add(next.ref)
-    assert.ok(due.size > 0 && due.size < COUNT / 2, `${due.size} with their names`)
+    assert.ok(due.size > 0 && due.size < COUNT / 2, `the list has kept ${due.size} of the due names`)
     assert.ok(list.horizonMs <= soon)
 
     list.beginListing()

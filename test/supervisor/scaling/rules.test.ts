@@ -24,19 +24,19 @@ const SPARE2: Rules = {
     ...times(9, ['iii', 3]),
     ['iii', 2],
   ],
-  'counts again from the beginning when as many are idle as wanted': [
+  'starts counting again when as many are idle as wanted': [
     ...times(9, ['biii', 4]),
     ['bbii', 4],
     ...times(9, ['biii', 4]),
     ['biii', 3],
   ],
-  'does not spawn again for workers that load': [
+  'does not spawn again while spawned workers still load': [
     ['bbss', 4],
     ['bbbs', 5],
   ],
-  'does not take a worker that loads for one too many': times(12, ['biis', 4]),
-  'counts a respawn that waits as a worker that comes': [['bb', 4, { delayed: 2 }]],
-  'does not grow when all respawns wait': [['', 1, { delayed: 1 }]],
+  'does not count a worker that still loads as one too many': times(12, ['biis', 4]),
+  'counts a delayed respawn as a worker that is coming': [['bb', 4, { delayed: 2 }]],
+  'does not grow when all respawns are delayed': [['', 1, { delayed: 1 }]],
 }
 
 /** More than three waiting tasks are too many. */
@@ -52,12 +52,12 @@ const BACKLOG: Rules = {
     ['iiii', 3],
     ['iii', 2, { backlog: 2 }],
   ],
-  'lets a worker go as soon as it is idle': [
+  'lowers the target if no task waits, although all workers are busy': [
     ['bbb', 2],
     ['bbb', 2, { target: 2 }],
   ],
   'keeps the minimum': [['ii', 2]],
-  'does not grow when all respawns wait': [['', 2, { backlog: 9, delayed: 2 }]],
+  'does not grow when all respawns are delayed': [['', 2, { backlog: 9, delayed: 2 }]],
 }
 
 const after = (seconds: number) => ({ nowMicros: seconds * SECOND })
@@ -75,7 +75,7 @@ const CHEAP: Rules = {
     ['iii', 3, after(1.9)],
     ['iii', 0, after(2)],
   ],
-  'counts again from the beginning after a task': [
+  'starts counting again after a task': [
     ['iii', 3, after(1)],
     ['iib', 3, { running: 1, ...after(1.5) }],
     ['iii', 3, after(1.9)],

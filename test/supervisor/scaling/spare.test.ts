@@ -19,7 +19,7 @@ const RULES: ReadonlyArray<readonly [rule: string, ticks: readonly Tick[]]> = [
     ],
   ],
   [
-    'begins to count again after it has spawned',
+    'starts counting again after it has spawned',
     [
       ['bb', 2],
       ['bb', 2],
@@ -32,7 +32,7 @@ const RULES: ReadonlyArray<readonly [rule: string, ticks: readonly Tick[]]> = [
     ],
   ],
   [
-    'counts a tick with a free worker against the overload, and does not forget it',
+    'subtracts a tick with a free worker from the count, instead of starting again',
     [
       ['bb', 2],
       ['bb', 2],
@@ -79,7 +79,7 @@ const RULES: ReadonlyArray<readonly [rule: string, ticks: readonly Tick[]]> = [
   ],
   ['keeps the minimum', [...Array(9)].map((): Tick => ['ii', 2])],
   [
-    'begins to count idle ticks again after one with all busy',
+    'starts counting idle ticks again after a tick with all busy',
     [
       ['biii', 4],
       ['biii', 4],
@@ -89,11 +89,11 @@ const RULES: ReadonlyArray<readonly [rule: string, ticks: readonly Tick[]]> = [
       ['biii', 3],
     ],
   ],
-  ['takes a worker that loads for no load', [...Array(9)].map((): Tick => ['bbs', 3])],
-  ['takes a respawn that waits for no load', [...Array(9)].map((): Tick => ['b', 2, { delayed: 1 }])],
-  ['does not grow when all respawns wait', [...Array(9)].map((): Tick => ['', 2, { delayed: 2 }])],
+  ['does not count a worker that still loads as load', [...Array(9)].map((): Tick => ['bbs', 3])],
+  ['does not count a delayed respawn as load', [...Array(9)].map((): Tick => ['b', 2, { delayed: 1 }])],
+  ['does not grow when all respawns are delayed', [...Array(9)].map((): Tick => ['', 2, { delayed: 2 }])],
   [
-    'asks no worker to go while none is idle',
+    'stops no worker while none is idle',
     [
       ['ss', 4, { delayed: 2 }],
       ['ss', 4, { delayed: 2 }],
