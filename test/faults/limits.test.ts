@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import {
   chmodSync,
   chownSync,
@@ -19,7 +19,7 @@ import { drop, leftIn, packet } from '../helpers/files.js'
 import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { deadOf } from '../helpers/witness.js'
-import { spoolDirectory } from '../helpers/workspace.js'
+import { BIN, spoolDirectory } from '../helpers/workspace.js'
 import { hostsOf, startHost } from '../hosts/host-daemon.js'
 
 describe('a worker that is out of descriptors', () => {
@@ -132,6 +132,23 @@ describe('a master that is out of descriptors', () => {
     drop(spool, 'task', packet({ n: 'it' }))
     await until('the task has run', () => leftIn(spool).length === 0, 60_000)
     assert.deepEqual(daemon.journal(), ['it'])
+  })
+})
+
+describe('a command for more spools than it may have open files', () => {
+  it('holds none of them open after its part there: ls and status show all, purge and retry act in all', () => {
+    const top = dirname(spoolDirectory())
+    const spools = Array.from({ length: 80 }, (_, i) => join(top, `spool-${i}`))
+    for (const each of spools) mkdirSync(join(each, '.spoold'), { recursive: true, mode: 0o700 })
+    const run = (...args: string[]) => {
+      const command = ['--nofile=64:64', process.execPath, BIN, ...args, ...spools]
+      const { stdout, stderr } = spawnSync('prlimit', command, { encoding: 'utf8', timeout: 60_000 })
+      assert.doesNotMatch(stdout + stderr, /EMFILE/)
+      return stdout.split('\n')
+    }
+    const [listed, seen] = [run('ls'), run('status')]
+    for (const each of spools) assert.ok(listed.includes(`${each}:`) && seen.includes(each), each)
+    for (const command of ['purge', 'retry']) run(command, '--all')
   })
 })
 

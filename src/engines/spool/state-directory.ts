@@ -82,6 +82,16 @@ export function findState(spool: string): string | undefined {
 }
 
 /**
+ * Closes `.spoold` at once, for a process that goes on to other spools. Nothing may still use its path.
+ *
+ * @param spool as it was given to `findState`
+ */
+export function closeState(spool: string): void {
+  states.get(spool)?.directory.release()
+  states.delete(spool)
+}
+
+/**
  * Makes the next use reopen `.spoold`. Call it after a refused write: the open directory belongs to the mount in which it
  * was opened, which may have been read-only, or may be gone.
  */

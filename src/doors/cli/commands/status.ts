@@ -1,8 +1,11 @@
+import { doEach } from '../../../base/each.js'
 import { SpooldError } from '../../../base/errors.js'
+import { toByteString } from '../../../base/task/ref.js'
+import { closeState } from '../../../engines/spool/state-directory.js'
 import { asOwners } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
 import type { Output } from '../output.js'
-import { type IniOptions, spoolsOf } from '../places.js'
+import { type IniOptions, type Place, spoolsOf } from '../places.js'
 import { screenOf, summaryOf } from '../status/screen.js'
 import { type SpoolStatus, statusAt, statusOf } from '../status/spool-status.js'
 import {
@@ -22,6 +25,8 @@ interface StatusOptions extends ThresholdOptions, IniOptions {
 
 /** The version of the output of `--json`. */
 const JSON_VERSION = 1
+/** The number of spools that are looked at at the same time: each takes a few descriptors. */
+const SPOOLS_AT_ONCE = 16
 
 /**
  * `spoold status [DIR…]`: prints the state of spools, as their daemons tell it, or from the directories where no daemon answers.
@@ -43,7 +48,12 @@ export async function status(
     throw new SpooldError('USAGE', 'name a spool directory, --ini FILE or --control PATH')
   const places = spoolsOf(directories, options, context)
   return asOwners(ownProcess, places, async mine => {
-    const statuses = await Promise.all(mine.map(({ shown }) => statusOf(shown, needsCount)))
+    const statuses: SpoolStatus[][] = []
+    const look = async ([i, { shown, spool }]: [number, Place]) => {
+      statuses[i] = await statusOf(shown, needsCount)
+      closeState(toByteString(spool))
+    }
+    await doEach(mine.entries(), look, { atOnce: SPOOLS_AT_ONCE })
     return report(statuses.flat(), thresholds, options, output)
   })
 }
