@@ -45,7 +45,7 @@ export const ERROR_CATALOGUE = {
   REDIS_UNREPLICATED: 'The task is stored, but not enough replicas have it yet.',
   NOT_ON_REDIS: 'A command, an option or a kind of task does not work in a spool on Redis.',
   LIBRARY_MISSING:
-    'An optional package is not installed, or of another version than is needed; the message has the command.',
+    'An optional package is not installed, or has the wrong version; the message has the command.',
   SOCKET_BODYLESS: 'The server does not accept bodies; nothing was sent.',
   PACKET_MALFORMED: 'Not a valid uwsgi spool packet.',
   SIGNAL_INVALID: 'A signal, its handler or its trigger is invalid.',

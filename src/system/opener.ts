@@ -395,7 +395,7 @@ function inWordsOf(path: string, { as }: Place, error: unknown): unknown {
   if (!(error instanceof Error) || !('errno' in error) || typeof error.errno !== 'number') return error
   if ('path' in error && error.path === path) return error
   const shown = systemError(error.errno, 'syscall' in error ? String(error.syscall) : 'open', path)
-  if (as !== null) shown.message += `, as uid ${as.uid}: others than root make names above it`
+  if (as !== null) shown.message += `, as uid ${as.uid}: users other than root can create names above it`
   return shown
 }
 

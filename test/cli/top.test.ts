@@ -269,10 +269,7 @@ describe('an act', () => {
       const intent = effect?.kind === 'act' ? effect.intent : assert.fail('nothing is done')
       assert.deepEqual([intent.action, intent.args, intent.text], [action, { schedule: 'tick' }, text])
       assert.match(pressed(stateWith('schedules', []), key).state.message, /no schedule on this line/)
-      assert.match(
-        pressed(stateWith('schedules', rows), 'H').state.message,
-        /nothing that is done to schedules/,
-      )
+      assert.match(pressed(stateWith('schedules', rows), 'H').state.message, /is not an action on schedules/)
     })
 
   it('sets the number of processes to what is typed', () => {

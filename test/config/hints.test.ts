@@ -105,13 +105,13 @@ describe('hints about a configuration', () => {
     assert.deepEqual(list, [])
   })
 
-  it('say that nothing of an ini is read, and nothing else', () => {
+  it('say that nothing in an ini is read, and nothing else', () => {
     const only = (text: string) => {
       const files = { 'app.ini': text, 'h.mjs': '' }
       return checkGiven({ files, argv: ['--ini', 'app.ini'] }).problems.list.map(formatProblem)
     }
     const rest = 'spooler = spool\nspooler-import = h.mjs\n'
-    const nothing = /^configuration: error: nothing of app.ini is read, so there is no spool, or no handler$/
+    const nothing = /^configuration: error: nothing in app.ini is read, so there is no spool, or no handler$/
     const [capitals = '', isNothing = '', ...more] = only(`[uWSGI]\n${rest}`)
     assert.match(capitals, /has no section \[uwsgi\]; it has \[uWSGI\] \(capitals matter\)$/)
     assert.match(isNothing, nothing)

@@ -174,7 +174,9 @@ describe('a periodic task', { concurrency: 3 }, () => {
     mkdirSync(join(spool, '.spoold'), { mode: 0o700 })
     writeFileSync(join(spool, '.spoold/periodic'), '')
     const daemon = await start(tick('{ periodicity: 1 }'), { spool })
-    await daemon.waitFor(/periodic tasks are not scheduled, and tried again: .*periodic is not a directory/)
+    await daemon.waitFor(
+      /periodic tasks cannot be scheduled, and are tried again: .*periodic is not a directory/,
+    )
   })
 })
 

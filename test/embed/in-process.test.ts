@@ -372,7 +372,7 @@ describe('a start is refused', () => {
     await app.schedule('task', 1)
     await app.schedule('mail')
     await until('the task of the queue mail has run', () => ran.length === 1)
-    await assert.rejects(app.start(), isRefused('START_FAILED', /the queue mail is run already/))
+    await assert.rejects(app.start(), isRefused('START_FAILED', /the queue mail is already running/))
     await app.start({ queue: 'default', concurrency: 3 })
     await until('the task of the default queue has run', () => ran.length === 2)
     assert.deepEqual(ran, ['mail', 'default'])

@@ -148,7 +148,7 @@ for (const mode of ['threads', 'processes'] as const)
       Object.assign(globalThis, { [Symbol.for('test: main')]: true })
       await assert.rejects(app.start({ mode }), (error: SpooldError) => {
         assert.equal(error.code, 'HANDLER_UNLOADABLE')
-        assert.match(error.message, /this is a worker itself/)
+        assert.match(error.message, /this process is a worker/)
         return true
       })
     })

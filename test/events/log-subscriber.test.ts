@@ -137,7 +137,7 @@ const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...stri
   ],
   'periodic-failed': [
     { spool, error: 'EROFS' },
-    '[spooler /s] periodic tasks are not scheduled, and tried again: EROFS',
+    '[spooler /s] periodic tasks cannot be scheduled, and are tried again: EROFS',
   ],
   'periodic-unplaced': [
     { name: 'tick', queue: 'mail' },

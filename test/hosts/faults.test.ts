@@ -63,8 +63,8 @@ describe('a Python handler that misbehaves', { skip: skipUnless('python3') }, ()
     ['_exit', /exited with code 0/],
     ['kill', /was killed by SIGKILL/],
     ['segv', /was killed by SIGSEGV/],
-    ['garbage', /was killed, because something else than the host wrote/],
-    ['garbage4', /was killed, because something else than the host wrote/],
+    ['garbage', /was killed, because something other than the host wrote/],
+    ['garbage4', /was killed, because something other than the host wrote/],
   ] as const)
     it(`crashes its own task alone, and each other task runs once: ${what}`, async () => {
       const spool = spoolDirectory()

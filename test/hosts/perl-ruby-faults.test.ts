@@ -21,7 +21,7 @@ const MISDEEDS = {
   'writes to the pipe of its interpreter': {
     perl: 'open(my $pipe, ">&=", 3); syswrite $pipe, "nonsense" x 9; sleep 60',
     ruby: 'IO.for_fd(3, autoclose: false).syswrite("nonsense" * 9); sleep 60',
-    death: 'was killed, because something else than the host wrote',
+    death: 'was killed, because something other than the host wrote',
   },
 } as const
 

@@ -82,7 +82,7 @@ describe('a daemon whose Redis', { skip: skipUnless('redis-server') }, () => {
     ],
     [
       'denies its user the commands that settle tasks',
-      /cannot be stored, and is tried again until it is: .*spoold doctor/,
+      /cannot be stored, and this is tried again until it succeeds: .*spoold doctor/,
       () => call('ACL', 'SETUSER', 'default', '-lrem', '-zpopmin', '-rpoplpush', '-lmove', '-del'),
       () => call('ACL', 'SETUSER', 'default', '+@all'),
       /what it refused is stored/,

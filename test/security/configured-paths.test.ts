@@ -500,7 +500,7 @@ describe('a daemon that runs as root, with a path in a directory of another user
         daemon.child.kill('SIGTERM')
       }
       await daemon.code()
-      assert.match(daemon.output, /permission denied.*others than root make names above it/i)
+      assert.match(daemon.output, /permission denied.*users other than root can create names above it/i)
       trap.outside.assertUntouched(option)
     })
 

@@ -207,7 +207,7 @@ describe('a value that spooler-hide hides', () => {
     ]) {
       const { status, text } = await admin.post('/spools/spool/pause', { csrf, key })
       assert.equal(status, 403, key)
-      assert.match(text, /what (customer|kwargs|to) has is hidden/i)
+      assert.match(text, /the value of (customer|kwargs|to) is hidden/i)
     }
     assert.equal((await admin.post('/spools/spool/pause', { csrf, key: 'to=other' })).status, 303)
     await until('the page shows the pause', async () =>

@@ -290,7 +290,7 @@ describe('files that are opened as root', { skip }, () => {
       [
         'logto',
         'link',
-        /\[LOG_UNWRITABLE\] .*permission denied.*as uid 65534: others than root make names above it/,
+        /\[LOG_UNWRITABLE\] .*permission denied.*as uid 65534: users other than root can create names above it/,
       ],
     ] as const) {
       const daemon = await startDaemon({

@@ -63,9 +63,7 @@ export async function startDaemon(options: StartOptions, app: Application): Prom
 /** @throws SpooldError START_FAILED if the application's tasks cannot run in this mode, or this is a worker itself */
 function checkMode({ mode = 'in-process' }: StartOptions, { memory, registry, files }: Application): void {
   if (isWorker() && memory === undefined)
-    throw failed(
-      'this is a worker itself, which loads a module that starts others; expected start in a file that is no module of tasks',
-    )
+    throw failed('this process is a worker, and its module of tasks calls start; call start in another file')
   if (mode === 'in-process') return
   if (memory !== undefined)
     throw failed(`mode ${mode}: tasks in memory: can only run in this process; expected mode 'in-process'`)
@@ -87,7 +85,7 @@ function placesOf({ queue }: StartOptions, app: Application): Place[] {
     throw failed('no queue of this application has a directory, so there is nothing to run here')
   const busy = wanted.find(each => [...running].some(({ queues }) => queues.includes(each)))
   if (busy !== undefined)
-    throw failed(`the queue ${busy} is run already; stop it first, or start other queues`)
+    throw failed(`the queue ${busy} is already running; stop it first, or start other queues`)
   const bySpool = new Map<string, Place>()
   for (const name of wanted) for (const place of placesOfQueue(name)) bySpool.set(place.spool, place)
   return [...bySpool.values()]

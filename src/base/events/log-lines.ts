@@ -409,7 +409,7 @@ export function logLines(log: LineLog, isQuiet: (path: string) => boolean): List
         { name },
       ),
     'periodic-failed': ({ spool, error }) =>
-      tell('error', { spool }, `periodic tasks are not scheduled, and tried again: ${error}`),
+      tell('error', { spool }, `periodic tasks cannot be scheduled, and are tried again: ${error}`),
     'periodic-unplaced': ({ name, queue }) =>
       log.line(
         'error',

@@ -86,7 +86,7 @@ function checkPool(spool: SpoolSettings, home: string, problems: Problems): void
   if (options.spoolerCheaperAlgo === 'busyness' && max <= min)
     warning(
       'spooler-cheaper-busyness-max',
-      `expected more than the minimum of ${min} %, got ${max} %: what is too busy is not busy enough as well, and processes come and go`,
+      `expected more than the minimum of ${min} %, got ${max} %: otherwise the same load is too high and too low at once, and processes come and go`,
     )
   else if (options.spoolerCheaperAlgo === 'busyness' && processes <= FEW && max < 2 * min)
     warning(

@@ -76,7 +76,7 @@ function checkPresence(resolved: ResolvedOptions, { files, hasSection, problems 
   if (hasSection || files.length === 0)
     for (const { where, message } of missing.errors) problems.error(where, message)
   else if (missing.errors.length > 0)
-    problems.error(NOWHERE, `nothing of ${files.join(', ')} is read, so there is no spool, or no handler`)
+    problems.error(NOWHERE, `nothing in ${files.join(', ')} is read, so there is no spool, or no handler`)
 }
 
 function checkSpoolsAndHandlers({ options, spools, anySpool }: ResolvedOptions, problems: Problems): void {

@@ -68,8 +68,8 @@ export const SCHEDULES: readonly Flag[] = [
   INI,
   ['--run <schedule>', 'fire it now; its next regular time stays'],
   ['--pause <schedule>', 'fire it no more, over restarts and reloads, until --resume'],
-  ['--resume <schedule>', 'end its pause; what has passed is not made up for'],
-  ['--remove <schedule>', 'remove it, if code that runs has added it'],
+  ['--resume <schedule>', 'end its pause; missed runs are not made up for'],
+  ['--remove <schedule>', 'remove it, if running code has added it'],
   AS_JSON_LINES,
 ]
 
@@ -95,7 +95,7 @@ export const SIMULATION: readonly Flag[] = [
     'the tasks: a CSV file, each line when one is due and how long it runs, in seconds; - for stdin',
   ],
   ['--from-log <file>', 'the tasks that ended in a JSON log of spoold; - for stdin'],
-  ['--pattern <name>', 'tasks made up: idle, ramp, burst, sawtooth or long'],
+  ['--pattern <name>', 'made-up tasks: idle, ramp, burst, sawtooth or long'],
   ['--spool <spool>', 'the spool whose options count, and whose tasks of the log'],
   ['--algorithms <list>', 'these only: spare,latency,./mine.mjs; fixed is the maximum all the time'],
   ['--start-time <time>', 'how long a process takes to start: 2s (default: 400ms)'],
@@ -142,5 +142,5 @@ export const NEW_TASKS: readonly Flag[] = [
 export const NEW_TOKEN: readonly Flag[] = [
   ['--name <name>', 'whose it is, as the audit says', 'required'],
   ['--role <role>', 'viewer, operator or admin', 'required'],
-  ['--payload', 'who has it may also read the keys, values, bodies and errors of tasks'],
+  ['--payload', 'its holder may also read the keys, values, bodies and errors of tasks'],
 ]

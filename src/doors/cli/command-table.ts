@@ -93,7 +93,7 @@ const ROWS: readonly Command[] = [
   {
     name: 'status',
     summary:
-      'say how spools are, as their daemons see it; exit 0, or with thresholds 1 warning, 2 critical, 3 unknown',
+      'print the state of spools, as their daemons see it; exit 0, or with thresholds 1 warning, 2 critical, 3 unknown',
     ...SPOOLS,
     flags: [
       ['--ini <file>', 'the configuration of the daemon'],
@@ -112,7 +112,8 @@ const ROWS: readonly Command[] = [
   },
   {
     name: 'logs',
-    summary: 'print what the daemons of spools have logged of late; with -f also what comes, until they end',
+    summary:
+      'print the latest log lines of the daemons of spools; with -f also new ones, until the daemons end',
     ...SPOOLS,
     flags: LOGS,
     load: async () => (await import('./commands/logs.js')).logs,
@@ -195,7 +196,7 @@ const ROWS: readonly Command[] = [
       load: async () => (await tasks()).move,
     },
     ['--to <spool>', 'the other spool: a directory, or an address on Redis', 'required'],
-    ['--create', 'also into a directory that is missing, or holds other files than tasks'],
+    ['--create', 'also into a directory that is missing, or holds files other than tasks'],
   ),
   {
     name: 'pause',
@@ -241,7 +242,8 @@ const ROWS: readonly Command[] = [
   },
   {
     name: 'schedules',
-    summary: 'list what the daemons of spools fire by themselves; or run, pause, resume or remove one of it',
+    summary:
+      'list the schedules that the daemons of spools fire; or run, pause, resume or remove one of them',
     ...SPOOLS,
     flags: SCHEDULES,
     load: async () => (await import('./commands/schedules.js')).schedules,

@@ -69,12 +69,10 @@ function refuseGuesses({ hide }: World, c: Context<Env>, { name, form }: Act): v
   const action: TaskAction | SpoolAction = ACTIONS[name]
   const guesses = action.on === 'spool' ? action.payloadArgs.flatMap(each => given(form, each) ?? []) : []
   if (guesses.length > 0 && !c.var.visitor.mayReadPayload)
-    throw new PageError(
-      403,
-      'the payload of tasks is not for you, and so is what is done to tasks with a value',
-    )
+    throw new PageError(403, 'the payload of tasks is not for you, so you cannot act on tasks by a value')
   const hidden = guesses.find(text => hidesSome(hide, text))?.split('=', 1)
-  if (hidden !== undefined) throw new PageError(403, `what ${hidden} has is hidden, and is not paused here`)
+  if (hidden !== undefined)
+    throw new PageError(403, `the value of ${hidden} is hidden, so tasks cannot be paused by it here`)
 }
 
 /** True if the key's value is hidden, or a part of it: whoever knows the rest of a JSON value could guess the hidden part. */
@@ -86,13 +84,13 @@ function hidesSome(hide: Hide, text: string): boolean {
 
 function taskAction({ name }: Act): TaskAction {
   const action: TaskAction | SpoolAction = ACTIONS[name]
-  if (action.on !== 'task') throw new PageError(404, `${name} is nothing that is done to tasks`)
+  if (action.on !== 'task') throw new PageError(404, `${name} is not an action on tasks`)
   return action
 }
 
 function spoolAction({ name }: Act): SpoolAction {
   const action: TaskAction | SpoolAction = ACTIONS[name]
-  if (action.on !== 'spool') throw new PageError(404, `${name} is nothing that is done to a spool`)
+  if (action.on !== 'spool') throw new PageError(404, `${name} is not an action on a spool`)
   return action
 }
 

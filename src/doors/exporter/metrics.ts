@@ -94,7 +94,7 @@ const TASK_METRICS: readonly Metric[] = [
     'All tasks in the spool, as last counted.',
     spool => spool.tasks.stored,
   ),
-  perSpoolBy('gauge', 'spooler_parked_tasks', 'Due tasks that wait for something else than time.', {
+  perSpoolBy('gauge', 'spooler_parked_tasks', 'Due tasks that wait for something other than time.', {
     label: 'reason',
     values: ({ tasks }) => counted(PARK_REASONS, tasks.parked),
   }),

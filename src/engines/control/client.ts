@@ -169,7 +169,7 @@ function askOnce(path: string, verb: string, args: object, options: AskOptions):
     socket.once('connect', () => socket.write(formatRequest({ id: 1, verb, args })))
     const take = (reply: ControlReply | undefined) => {
       isRead = true
-      if (reply === undefined) return fail('unreachable', 'another program than spoold answered')
+      if (reply === undefined) return fail('unreachable', 'a program other than spoold answered')
       if ('event' in reply) return event?.(reply.event)
       if ('error' in reply) return fail(reply.error.code, reply.error.message)
       resolve(reply.ok)

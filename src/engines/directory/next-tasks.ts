@@ -55,7 +55,7 @@ function askAll(spool: string, verb: 'next' | 'later', sockets?: readonly string
   // asks for as many as possible, because some will have ended, or fail a filter, by the time they are looked at
   return askDaemons(spool, sockets, verb, { limit: MOST_NAMED }, answer => {
     const names = readTaskNames(answer)
-    if (names === undefined) throw new Error('another program than spoold answered')
+    if (names === undefined) throw new Error('a program other than spoold answered')
     return names
   })
 }

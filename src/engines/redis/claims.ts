@@ -340,7 +340,10 @@ class Persistence {
     if (this.#refused++ > 0) return
     const why = whyNot(error)
     const hint = why.includes('spoold doctor') ? '' : ' (spoold doctor examines it)'
-    this.#tell(id, `how its run went cannot be stored, and is tried again until it is: ${why}${hint}`)
+    this.#tell(
+      id,
+      `the outcome of its run cannot be stored, and this is tried again until it succeeds: ${why}${hint}`,
+    )
   }
 
   #settled({ id }: HeldJob): void {

@@ -120,7 +120,7 @@ export function hasHandlers(options: SpoolOptions): boolean {
 export function noHandlerMessage(options: SpoolOptions): string {
   const [application] = namedApplications(options, '')
   if (application !== undefined)
-    return `there is no handler: spooler-load-app = off leaves out the application that ${application.option} names; add spooler-import = FILE, or leave spooler-load-app away`
+    return `there is no handler: spooler-load-app = off leaves out the application that ${application.option} names; add spooler-import = FILE, or remove spooler-load-app`
   return 'there is no handler; add spooler-import = FILE (JavaScript or Python), perl-exec, rbrequire, spooler-exec = COMMAND, or name the web application that registers it (module, wsgi-file, psgi, rack)'
 }
 

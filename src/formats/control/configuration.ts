@@ -28,10 +28,10 @@ export const MOST_SETTINGS = 2000
 /** Reads a daemon's answer to `config`. @throws Error if it is none */
 export function readConfiguration(answer: unknown): ToldConfiguration {
   if (!hasFields(answer, { pid: 'count', settings: 'objects', isCut: 'flag', waiting: 'objects' }, {}))
-    throw new Error('the daemon answered config with something else than settings')
+    throw new Error('the daemon answered config with something other than settings')
   const told = answer as ToldConfiguration
   if (![...told.settings, ...told.waiting].every(isSetting))
-    throw new Error('the daemon answered config with something else than settings')
+    throw new Error('the daemon answered config with something other than settings')
   return told
 }
 

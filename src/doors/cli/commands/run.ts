@@ -149,7 +149,7 @@ function hearOf(child: ChildProcess, logFile: string): Promise<SpooldError | und
       else hear(undefined)
     })
     child.once('error', error =>
-      hear(failedToStart(`the process for the background cannot be made: ${messageOf(error)}`)),
+      hear(failedToStart(`the background process cannot be started: ${messageOf(error)}`)),
     )
     // the process has ended, and its last message has arrived
     child.once('close', () => hear(failure))

@@ -58,7 +58,7 @@ function onTasks(
 function onSchedule({ look, cursor }: TopState, pressed: ActionName): IntentOrWhyNot {
   const name = ON_SCHEDULES[pressed]
   const row = look?.rows[cursor]
-  if (name === undefined) return `${pressed} is nothing that is done to schedules`
+  if (name === undefined) return `${pressed} is not an action on schedules`
   if (row === undefined) return 'there is no schedule on this line'
   const text = `${name.replace('-schedule', '')} ${row.cells.at(-1) ?? ''}`
   return { action: name, rows: [], args: { schedule: row.id }, text }

@@ -22,7 +22,7 @@ export const HELP: readonly string[] = [
   '  S  scale     set the number of processes: N, +N, -N or auto',
   '',
   'On tab 9, K runs a schedule now, P and U pause and resume it, and D',
-  'removes it, if code that runs has added it.',
+  'removes it, if running code has added it.',
 ]
 
 /** Node's name of a key. */

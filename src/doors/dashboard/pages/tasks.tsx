@@ -118,7 +118,7 @@ const upcoming: PartOf = async (context, { place }, name) => {
   const verb = name === 'later' ? 'later' : 'next'
   const asked = { spool: place.directory, limit: PAGE_SIZE + 1, from }
   const answer = readTaskNames(await context.daemon.ask(verb, asked))
-  if (answer === undefined) throw new Error(`the daemon answered ${verb} with something else than names`)
+  if (answer === undefined) throw new Error(`the daemon answered ${verb} with something other than names`)
   const refs = answer.refs.slice(0, PAGE_SIZE)
   const next = answer.refs.length > PAGE_SIZE ? from + PAGE_SIZE : null
   const which =

@@ -226,7 +226,7 @@ export class CallDecoder extends StreamDecoder<Buffer[]> {
 }
 
 function garbage(): SpooldError {
-  return new SpooldError('PACKET_MALFORMED', 'something else than the host wrote to its descriptors 3 and 4')
+  return new SpooldError('PACKET_MALFORMED', 'something other than the host wrote to its descriptors 3 and 4')
 }
 
 /** The outcome of a task whose host died before the detail of the result arrived. */
