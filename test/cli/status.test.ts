@@ -119,6 +119,23 @@ describe('spoold status', () => {
     assert.match((await spoold(['status', spool])).stdout, /all tasks, until 2100-01-01T00:00:00Z/)
   })
 
+  it('says, as ls does, that it is unknown what is paused if it cannot read the pause file', {
+    skip: skipUnless('root'),
+  }, async () => {
+    const spool = spoolDirectory()
+    assert.equal((await spoold(['pause', '--key', 'kind=mail', spool])).code, 0)
+    chmodSync(dirname(spool), 0o755)
+    giveAway(spool)
+    chownSync(join(spool, '.spoold/paused'), 0, 0)
+    const { stdout } = await spoold(['status', spool])
+    assert.match(stdout, /^ +paused +unknown, because .*paused cannot be read: EACCES/m)
+    assert.match(stdout, /^SPOOLD .* 0 dead$/m)
+    assert.match(
+      (await spoold(['ls', spool])).stderr,
+      /paused: unknown, because .*paused cannot be read: EACCES/,
+    )
+  })
+
   it('shows the directory when the daemon was killed', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({ spool })
