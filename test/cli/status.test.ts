@@ -3,6 +3,7 @@ import { chmodSync, chownSync, linkSync, mkdirSync, symlinkSync, writeFileSync }
 import { createServer, type Server } from 'node:net'
 import { dirname, join } from 'node:path'
 import { after, describe, it } from 'node:test'
+import { askDaemon } from '#src/engines/control/client.js'
 import { giveAway, USER } from '../helpers/canaries.js'
 import { spoold } from '../helpers/cli.js'
 import { spoolSnapshotOf } from '../helpers/control.js'
@@ -52,6 +53,26 @@ describe('spoold status', () => {
       await firstLine('--max-due', '5', '--max-failure-rate', '5%'),
       'SPOOLD OK: 0 due, 0 running, 1 waiting, 0 dead | due=0;;5;0 failure_rate=0%;;5;0',
     )
+  })
+
+  it('gives monitoring the value that one daemon of a spool knows, not the U of another that does not know it', async () => {
+    const spool = spoolDirectory()
+    await startDaemon({ spool })
+    assert.equal((await spoold(['quiet', spool])).code, 0)
+    await enqueue(spool, 'a=b')
+    const first = join(spool, '.spoold/control')
+    await until('the task is known', async () => (await spoolSnapshotOf(spool)).tasks.oldestDueMs !== null)
+    const known = JSON.stringify(await askDaemon(first, 'snapshot', { spool }))
+    const unknown = known.replace(/"oldestDueMs":[\d.]+/, '"oldestDueMs":null')
+    assert.notEqual(unknown, known)
+    const second = createServer(socket => {
+      socket.on('error', () => {})
+      socket.on('data', () => socket.write(`{"v":1,"id":1,"ok":${unknown}}\n`))
+    })
+    after(() => second.close())
+    await new Promise<void>(resolve => second.listen(`${first}.2`, resolve))
+    const { stdout } = await spoold(['status', '--max-age', '1h', spool])
+    assert.match(stdout, /^SPOOLD UNKNOWN: age is not known; .* \| age=[\d.]+s;;3600;0$/m)
   })
 
   it('prints what a daemon knows, and judges it', async () => {
@@ -117,6 +138,23 @@ describe('spoold status', () => {
     daemon.child.kill('SIGKILL')
     await daemon.exited
     assert.match((await spoold(['status', spool])).stdout, /all tasks, until 2100-01-01T00:00:00Z/)
+  })
+
+  it('says, as ls does, that it is unknown what is paused if it cannot read the pause file', {
+    skip: skipUnless('root'),
+  }, async () => {
+    const spool = spoolDirectory()
+    assert.equal((await spoold(['pause', '--key', 'kind=mail', spool])).code, 0)
+    chmodSync(dirname(spool), 0o755)
+    giveAway(spool)
+    chownSync(join(spool, '.spoold/paused'), 0, 0)
+    const { stdout } = await spoold(['status', spool])
+    assert.match(stdout, /^ +paused +unknown, because .*paused cannot be read: EACCES/m)
+    assert.match(stdout, /^SPOOLD .* 0 dead$/m)
+    assert.match(
+      (await spoold(['ls', spool])).stderr,
+      /paused: unknown, because .*paused cannot be read: EACCES/,
+    )
   })
 
   it('shows the directory when the daemon was killed', async () => {

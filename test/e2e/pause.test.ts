@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict'
-import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
+import { COARSEST_TIME_MS } from '#src/base/own-clock.js'
 import { encodePacket } from '#src/formats/protocol/packet.js'
 import { inProcess } from '../helpers/cli.js'
 import { clockBeforeMinute } from '../helpers/clock.js'
@@ -123,6 +125,22 @@ describe('a paused spool', () => {
     assert.equal((await inProcess(['resume', spool])).code, 1)
     await run('resume', '--all', spool)
     await until('the task has run', () => leftIn(spool).length === 0, 5000)
+  })
+
+  it('is paused as before once its daemon has descriptors again to read the pause file', async () => {
+    const spool = spoolDirectory()
+    const daemon = await start(spool)
+    const limits = readFileSync(`/proc/${daemon.pid}/limits`, 'utf8')
+    const [, soft = ''] = /^Max open files +(\d+)/m.exec(limits) ?? []
+    const limit = (most: string) => execFileSync('prlimit', [`--pid=${daemon.pid}`, `--nofile=${most}:`])
+    limit('3')
+    await run('pause', spool, '--key', 'n=other')
+    await daemon.waitFor(/paused: all tasks, because .*paused cannot be read: EMFILE/)
+    const { ctimeMs } = statSync(join(spool, '.spoold/paused'))
+    // by then, the daemon would look at the file again only after a change
+    await until('the pause file is old', () => Date.now() > ctimeMs + COARSEST_TIME_MS + 2000)
+    limit(soft)
+    await daemon.waitFor(/paused: tasks with n=other/)
   })
 
   it('lets commands of cron run, and keeps what they enqueue waiting', async () => {

@@ -60,6 +60,16 @@ describe('a guarded server', () => {
     assert.match(await answer, /^HTTP\/1.1 200 /)
   })
 
+  it('refuses a request with two Host headers, the same or not', async test => {
+    const { begun, send } = await listening(test)
+    for (const second of [HOST, 'host: elsewhere\r\n']) {
+      const refused = await send(`GET / HTTP/1.1\r\n${HOST}${second}\r\n`)
+      assert.match(refused, /^HTTP\/1.1 400 /)
+      assert.match(refused, /expected one Host header, got several/)
+    }
+    assert.equal(begun.length, 0)
+  })
+
   it('makes 32 answers at a time, and tells other clients to try again', async test => {
     const { begun, send } = await listening(test)
     const all = Array.from({ length: 32 }, () => send(GET))

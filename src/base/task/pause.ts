@@ -19,12 +19,14 @@ export interface Pauses {
   readonly pauses: readonly Pause[]
   /** Why it is unknown what is paused. Then the whole spool counts as paused, so that nothing starts that must not. */
   readonly fault?: string
+  /** True if only this look could not read them: a daemon may know what is paused. */
+  readonly isUnread?: boolean
 }
 
 export const NO_PAUSES: Pauses = { pauses: [] }
 
-export function isWholePaused({ pauses, fault }: Pauses): boolean {
-  return fault !== undefined || pauses.some(({ pair }) => pair === null)
+export function isWholePaused({ pauses, fault, isUnread = false }: Pauses): boolean {
+  return (fault !== undefined && !isUnread) || pauses.some(({ pair }) => pair === null)
 }
 
 export function pausedPairs({ pauses }: Pauses): readonly PausedPair[] {
@@ -47,9 +49,11 @@ export function isSamePair(a: PausedPair | null, b: PausedPair | null): boolean 
  */
 export function describePauses(known: Pauses | null): string {
   if (known === null) return 'unknown: only its user and root may enter .spoold'
-  const { pauses, fault } = known
+  const { pauses, fault, isUnread = false } = known
   const texts = pauses.map(({ pair, untilMs }) => `${describePair(pair)}${untilText(untilMs)}`)
-  return (fault === undefined ? texts : [`all tasks, because ${fault}`]).join('; ')
+  return (fault === undefined ? texts : [`${isUnread ? 'unknown' : 'all tasks'}, because ${fault}`]).join(
+    '; ',
+  )
 }
 
 /** Describes a pair for people. The value is quoted if it is more than a word, so that it can be told, and hidden, as a whole. */

@@ -101,9 +101,11 @@ export class GuardedServer {
     }
   }
 
-  #refusal({ headers }: IncomingMessage): Refusal | undefined {
+  #refusal({ headers, headersDistinct }: IncomingMessage): Refusal | undefined {
     const { host, 'content-length': length = '0', 'transfer-encoding': coding } = headers
     const { mostBodyBytes } = this.#options
+    if ((headersDistinct.host?.length ?? 0) > 1)
+      return { status: 400, why: 'expected one Host header, got several' }
     if (!this.#isOurs(host))
       return { status: 421, why: `this server does not answer for the host ${JSON.stringify(host ?? '')}` }
     if (coding !== undefined) return { status: 411, why: 'expected Content-Length, got Transfer-Encoding' }

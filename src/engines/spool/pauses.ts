@@ -42,7 +42,7 @@ export function pausesPath(spool: string): string {
 export function readPauses(spool: string): Pauses {
   const text = readText(spool)
   if (text === undefined) return NO_PAUSES
-  if (typeof text !== 'string') return faulty(spool, text.fault)
+  if (typeof text !== 'string') return { ...text, ...faulty(spool, text.fault) }
   try {
     const value: unknown = JSON.parse(text)
     return isFile(value)
@@ -74,7 +74,7 @@ export function maySeePauses(spool: string): boolean {
   }
 }
 
-function readText(spool: string): string | { readonly fault: string } | undefined {
+function readText(spool: string): string | { readonly fault: string; readonly isUnread?: true } | undefined {
   try {
     const state = findState(spool)
     if (state === undefined) return undefined
@@ -87,7 +87,7 @@ function readText(spool: string): string | { readonly fault: string } | undefine
     return readFileSync(path)
   } catch (error) {
     if (errnoOf(error) === 'ENOENT') return undefined
-    return { fault: `cannot be read: ${messageOf(error)}` }
+    return { fault: `cannot be read: ${messageOf(error)}`, isUnread: true }
   }
 }
 
@@ -280,8 +280,7 @@ export class PauseWatch {
   async #look(): Promise<void> {
     const seen = await this.#stamp()
     if (this.#isClosed) return
-    if (!isSame(seen, this.#seen)) this.#read()
-    this.#seen = seen
+    if (!isSame(seen, this.#seen)) this.#seen = this.#read() ? seen : UNKNOWN
     const { pauses, fault } = this.#pauses
     this.#pauses = { ...(fault === undefined ? {} : { fault }), pauses: lastingPauses(pauses, Date.now()) }
     const now = describePauses(this.#pauses)
@@ -290,11 +289,13 @@ export class PauseWatch {
     this.#changed(this.#pauses)
   }
 
-  #read(): void {
+  /** @returns false if the file could not be read, which may pass without a change of the file */
+  #read(): boolean {
     const pauses = readPauses(this.#spool)
     const content = JSON.stringify(pauses)
     if (content !== this.#content) this.#pauses = pauses // if nothing has changed, pauses that are over stay over
     this.#content = content
+    return pauses.isUnread !== true
   }
 
   async #stamp(): Promise<Stamp> {

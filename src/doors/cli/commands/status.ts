@@ -99,14 +99,14 @@ function headline(statuses: readonly SpoolStatus[], verdicts: readonly Verdict[]
   return performance.length === 0 ? text : `${text} | ${highest(performance).join(' ')}`
 }
 
-/** Returns one value per label, because monitoring knows each label once: of several daemons of one spool, the highest value. */
+/** Returns one value per label, because monitoring knows each label once: of several daemons of one spool, the highest value that one of them knows. */
 function highest(performance: readonly string[]): string[] {
   const byLabel = new Map<string, string>()
   const numberIn = (each: string) => Number.parseFloat(each.slice(each.indexOf('=') + 1))
   for (const each of performance) {
     const label = each.slice(0, each.indexOf('='))
-    const known = byLabel.get(label)
-    if (known === undefined || !(numberIn(each) <= numberIn(known))) byLabel.set(label, each)
+    const known = numberIn(byLabel.get(label) ?? '')
+    if (Number.isNaN(known) || numberIn(each) > known) byLabel.set(label, each)
   }
   return [...byLabel.values()]
 }
