@@ -22,6 +22,15 @@ it('the runs of a process that is gone count as killed, once, so that no name ha
   assert.deepEqual(counters.stats(new Set())[0]?.killed, 1, 'the kill is counted once')
 })
 
+it('the runs of a process that is gone count as killed when another process gets its pid', () => {
+  const counters = new NamedCounters()
+  counters.told(1, [runs('a', { started: 2 })])
+  counters.began(1)
+  counters.told(1, [runs('a', { started: 1 })])
+  const [a] = counters.stats(new Set([1]))
+  assert.deepEqual([a?.running, a?.killed, a?.started], [1, 2, 3])
+})
+
 it('a hundred names are told apart, and all others counted together', () => {
   const counters = new NamedCounters()
   for (let n = 0; n < 1000; n++) counters.told(1, [runs(`n${n}`, { started: 1, done: 1, slots: 1 })])

@@ -47,7 +47,7 @@ export class LogOutput {
   #fdInUse: number | undefined
   #state: 'idle' | 'writing' | 'pausing' = 'idle'
   #lines: string[] = []
-  #lineChars = 0
+  #lineBytes = 0
   /** The bytes that are being written, or the rest of an incomplete write. */
   #chunk = Buffer.alloc(0)
   #dropped = 0
@@ -82,12 +82,12 @@ export class LogOutput {
   }
 
   write(line: string): void {
-    if (this.#lineChars + this.#chunk.length > MAX_BACKLOG_BYTES) {
+    if (this.#lineBytes + this.#chunk.length > MAX_BACKLOG_BYTES) {
       this.#dropped++
       return
     }
     this.#lines.push(line)
-    this.#lineChars += line.length
+    this.#lineBytes += Buffer.byteLength(line, this.#encoding)
     if (this.#state === 'idle') this.#next()
   }
 
@@ -125,7 +125,7 @@ export class LogOutput {
     if (this.#chunk.length === 0) {
       this.#chunk = Buffer.from(this.#lines.join(''), this.#encoding)
       this.#lines = []
-      this.#lineChars = 0
+      this.#lineBytes = 0
     }
     this.#state = this.#chunk.length === 0 ? 'idle' : 'writing'
     if (this.#state === 'idle') return

@@ -159,7 +159,10 @@ export class Collector {
     })
     events.on('worker-overran', ({ spool }) => total(spool).overran++)
     events.on('worker-out-of-mercy', ({ spool }) => total(spool).outOfMercy++)
-    events.on('worker-spawned', ({ spool }) => total(spool).spawned++)
+    events.on('worker-spawned', ({ spool, pid }) => {
+      total(spool).spawned++
+      this.#namedOf(spool).began(pid)
+    })
     events.on('worker-recycling', ({ spool }) => total(spool).recycled++)
     events.on('host-died', ({ spool }) => total(spool).hostsDied++)
     events.on('watch-lost', ({ spool }) => total(spool).watchesLost++)

@@ -41,6 +41,12 @@ export class NamedCounters {
     }
   }
 
+  /** Takes in that a process began: what ran in an earlier one with its pid has ended. */
+  began(pid: number): void {
+    const now = performance.now()
+    for (const counters of this.#byName.values()) kill(counters, pid, now)
+  }
+
   /** Returns the names with most runs first. @param pids the workers that are alive: runs of any other have ended with it */
   stats(pids: ReadonlySet<number>): NamedStats[] {
     const now = performance.now()
@@ -71,12 +77,15 @@ export class NamedCounters {
 }
 
 function settle(counters: Counters, pids: ReadonlySet<number>, now: number): void {
-  for (const [pid, count] of counters.running) {
-    if (pids.has(pid)) continue
-    counters.running.delete(pid)
-    counters.killed += count
-    counters.failedRate.add(count, now)
-  }
+  for (const pid of counters.running.keys()) if (!pids.has(pid)) kill(counters, pid, now)
+}
+
+function kill(counters: Counters, pid: number, now: number): void {
+  const count = counters.running.get(pid)
+  if (count === undefined) return
+  counters.running.delete(pid)
+  counters.killed += count
+  counters.failedRate.add(count, now)
 }
 
 function sum(counts: Iterable<number>): number {

@@ -29,6 +29,18 @@ describe('the audit of a spool', () => {
     assert.deepEqual(readAudit(spool, 9), [entry('b'), entry('a')])
   })
 
+  it('keeps a full file beside one that was put aside in the same millisecond', t => {
+    const spool = spoolDirectory()
+    t.mock.method(Date, 'now', () => 1_700_000_000_000)
+    for (const action of ['a', 'b']) {
+      writeAudit(spool, entry(action))
+      appendFileSync(fileOf(spool), `${'x'.repeat(5 * 1024 * 1024)}\n`)
+      writeAudit(spool, entry(action))
+    }
+    const kept = readdirSync(join(spool, '.spoold')).filter(name => name.startsWith('audit-'))
+    assert.deepEqual(kept.sort(), ['audit-1700000000000', 'audit-1700000000001'])
+  })
+
   it('keeps at most four old files, and the newest lines', () => {
     const spool = spoolDirectory()
     writeAudit(spool, entry('a'))

@@ -78,13 +78,14 @@ function shortened(key: string, value: unknown): unknown {
 }
 
 /**
- * Renames the audit file to a name of its own: of two processes that do this at once, neither removes what the other one has
- * put aside.
+ * Renames the audit file to a name of its own, later than those of the others: of two processes that do this at once, neither
+ * removes what the other one has put aside.
  */
 function putAside(state: string, ino: number): void {
   try {
     if (lstatSync(`${state}/audit`)?.ino !== ino) return
-    renameSync(`${state}/audit`, `${state}/audit-${Date.now()}`)
+    const last = Number(oldNames(state).at(-1)?.slice('audit-'.length) ?? 0)
+    renameSync(`${state}/audit`, `${state}/audit-${Math.max(Date.now(), last + 1)}`)
     for (const name of oldNames(state).slice(0, -KEPT)) unlinkSync(`${state}/${name}`)
   } catch {} // the next line tries again
 }
