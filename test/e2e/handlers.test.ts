@@ -253,9 +253,9 @@ describe('what a handler answers', { concurrency: 3 }, () => {
       assert.deepEqual(daemon.journal(), ['kept1', 'good1'])
     })
 
-  it('SPOOL_RETRY runs the task again with its attempt counted, even across a restart', async () => {
+  it('SPOOL_RETRY runs the task again after one frequency with its attempt counted, even across a restart', async () => {
     const spool = spoolDirectory()
-    const handler = `export default (env, task) => { JOURNAL(String(task.attempt)); return task.attempt < 3 ? task.SPOOL_RETRY : task.SPOOL_OK }`
+    const handler = `export default (env, task) => { JOURNAL(task.attempt + ' ' + Date.now()); return task.attempt < 3 ? task.SPOOL_RETRY : task.SPOOL_OK }`
     const daemon = await startDaemon({ spool, handler, ini: { 'spooler-frequency': 1 } })
     drop(spool, 'x')
     await until('the task was tried twice', () => daemon.journal().length === 2)
@@ -263,7 +263,13 @@ describe('what a handler answers', { concurrency: 3 }, () => {
     await daemon.code()
     const next = await startDaemon({ spool, handler, ini: { 'spooler-frequency': 1 } })
     await until('the task is done', () => leftIn(spool).length === 0)
-    assert.deepEqual(next.journal(), ['1', '2', '3'])
+    const runs = next.journal().map(line => line.split(' ').map(Number))
+    assert.deepEqual(
+      runs.map(([attempt]) => attempt),
+      [1, 2, 3],
+    )
+    const times = runs.map(([, ms = 0]) => ms)
+    for (const [i, ms] of times.slice(1).entries()) assert.ok(ms >= (times[i] ?? 0) + 1000, times.join(' '))
   })
 
   it('undefined is reported in one line, without a stack', async () => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { act, assertGone, ended, linesOf, startActor, started } from '../helpers/actor.js'
+import { act, assertGone, ended, linesOf, pidOf, startActor, started } from '../helpers/actor.js'
 import { leftIn } from '../helpers/files.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
@@ -49,11 +49,14 @@ describe('a handler', { concurrency: 3 }, () => {
       assert.ok(daemon.isRunning)
     })
 
-  it('that leaks memory runs all of its tasks under spooler-max-tasks', async () => {
+  it('that leaks memory is replaced after every spooler-max-tasks tasks, until all of them have run', async () => {
     const spool = spoolDirectory()
-    for (let i = 0; i < 40; i++) act(spool, 'leak')
+    const numbers = Array.from({ length: 40 }, () => act(spool, 'leak'))
     const daemon = await startActor(spool, { 'spooler-max-tasks': 5 })
     await until('all tasks have run', () => leftIn(spool).length === 0, 30_000)
+    const pids = numbers.map(n => pidOf(daemon, n))
+    for (const pid of new Set(pids)) assert.equal(pids.filter(each => each === pid).length, 5)
+    assert.equal(daemon.journal().filter(line => line.startsWith('start ')).length, 40)
     assert.ok(daemon.isRunning)
   })
 

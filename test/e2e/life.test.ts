@@ -54,11 +54,14 @@ describe('a stop', { concurrency: 3 }, () => {
       await assertGone(spool, workers)
     })
 
-  for (const signal of ['SIGTERM', 'SIGINT'] as const)
-    it(`by ${signal} during a task lets the task end, begins no other, and runs nothing twice`, async () => {
+  for (const [signal, other] of [
+    ['SIGTERM', 'SIGINT'],
+    ['SIGINT', 'SIGTERM'],
+  ] as const)
+    it(`by ${signal}, with ${other} right behind it, lets the running task end, begins no other, and runs nothing twice`, async () => {
       const { spool, daemon, running, waiting, open, workers } = await busyDaemon('hold')
       daemon.child.kill(signal)
-      daemon.child.kill(signal) // as a terminal and npm send it: twice, but meant once
+      daemon.child.kill(other) // meant once, as from a terminal and npm; the kernel merges two of the same kind
       await daemon.waitFor('SIGINT/SIGTERM received...killing workers...')
       assert.ok(workers.every(isAlive))
       open()
