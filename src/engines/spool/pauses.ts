@@ -281,7 +281,7 @@ export class PauseWatch {
     const seen = await this.#stamp()
     if (this.#isClosed) return
     if (!isSame(seen, this.#seen)) this.#seen = this.#read() ? seen : UNKNOWN
-    const { pauses, fault } = this.#pauses
+    const { pauses, fault } = this.#pauses // without isUnread: who gives out tasks has to take a fault for a pause of all
     this.#pauses = { ...(fault === undefined ? {} : { fault }), pauses: lastingPauses(pauses, Date.now()) }
     const now = describePauses(this.#pauses)
     if (now === this.#reported) return
