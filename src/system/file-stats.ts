@@ -11,6 +11,16 @@ export function statsOf(path: string): Stats | undefined {
   }
 }
 
+/** True if there is nothing at the path, or at the end of the link there; false if this process may not know. */
+export function isMissing(path: string): boolean {
+  try {
+    statSync(path)
+    return false
+  } catch (error) {
+    return errnoOf(error) === 'ENOENT' || errnoOf(error) === 'ENOTDIR'
+  }
+}
+
 /** The real path; undefined if the path does not exist or this process may not see it. */
 export function realPathOf(path: string): string | undefined {
   try {

@@ -1,14 +1,21 @@
 import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { checkConfig } from '#src/doors/check/check.js'
 import { parseDashboard } from '#src/doors/net/dashboard-address.js'
+import { workspace } from '../helpers/workspace.js'
 
 const where = { file: 'command line' }
 
 function errorsOf(settings: Readonly<Record<string, string>>): string {
+  return saidOf(settings, 'errors')
+}
+
+function saidOf(settings: Readonly<Record<string, string>>, severity: 'errors' | 'warnings'): string {
   const commandLine = Object.entries(settings).map(([key, value]) => ({ key, value, where }))
   const { problems } = checkConfig({ environment: {}, commandLine, files: [], version: '1.2.3' })
-  return problems.errors.map(({ message }) => message).join('\n')
+  return problems[severity].map(({ message }) => message).join('\n')
 }
 
 describe('spooler-dashboard', () => {
@@ -48,6 +55,15 @@ describe('spooler-dashboard', () => {
       assert.throws(() => parseDashboard(text), { code: 'ADDRESS_INVALID' })
       if (text !== '') assert.match(errorsOf({ 'spooler-dashboard': text }), /spooler-dashboard: /)
     })
+
+  it('has a warning if the file of its tokens is missing, and none once it is there', () => {
+    const file = join(workspace(), 'tokens')
+    const settings = { 'spooler-dashboard': '127.0.0.1:8717', 'spooler-dashboard-tokens': file }
+    const missing = /spooler-dashboard-tokens: there is no file .*tokens, so nobody is let in/
+    assert.match(saidOf(settings, 'warnings'), missing)
+    writeFileSync(file, '')
+    assert.doesNotMatch(saidOf(settings, 'warnings'), /spooler-dashboard-tokens/)
+  })
 
   it('needs tokens and spooler-http-insecure when other machines can reach it', () => {
     const [address, insecure] = [{ 'spooler-dashboard': '0.0.0.0:8717' }, { 'spooler-http-insecure': 'on' }]

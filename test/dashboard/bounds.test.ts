@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { chmodSync, mkdirSync } from 'node:fs'
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { before, describe, it } from 'node:test'
 import { urlTextOf } from '#src/doors/dashboard/spools.js'
@@ -69,6 +69,17 @@ describe('a page of a large spool', () => {
       give(join(at.spool, '.spoold/records', String(i)))
     }
     assert.equal(await said('/held', /Of the first [0-9,]+ records/), 'Of the first 3 records')
+  })
+
+  it('says that newer dead letters may be missing where there are more than a listing looks at', async () => {
+    const dead = join(at.spool, '.spoold/dead')
+    mkdirSync(dead, { recursive: true })
+    give(dead)
+    for (let i = 0; i < 10_001; i++) writeFileSync(join(dead, `dead-${i}`), '')
+    assert.equal(
+      await said('/dead', /the first [^.]* the last one first/),
+      'the first 10,000 dead letters in the order of the directory (newer ones may be missing), the last one first',
+    )
   })
 
   it('says how much of a body a download contains', async () => {

@@ -14,7 +14,7 @@ import { formatProblem, Problems, type Where } from '../../formats/ini/setting.j
 import { fallbackOf, isRedisAddress, parseRedisAddress } from '../../formats/protocol/redis-address.js'
 import { checkSchedules, schedulesOf } from '../../runtime/schedule/ini-schedules.js'
 import { ownZone, zoneNamed, zoneOrigin } from '../../runtime/schedule/zone.js'
-import { isLinkToNothing, statsOf, whyUnreadable } from '../../system/file-stats.js'
+import { isLinkToNothing, isMissing, statsOf, whyUnreadable } from '../../system/file-stats.js'
 import { findGroup, findUser } from '../../system/identity.js'
 import { checkNetwork, checkPublishing, type Report } from '../net/check.js'
 import { checkScaling, saying } from './check-scaling.js'
@@ -120,6 +120,13 @@ function checkMeaning(resolved: ResolvedOptions, problems: Problems): void {
   checkNetwork(options, say)
   checkControl(options.spoolerControl, (i, message) => say('error', 'spooler-control', message, i))
   checkPublishing(options, say)
+  const tokens = options.spoolerDashboardTokens
+  if (tokens !== null && isMissing(resolve(home, tokens)))
+    say(
+      'warning',
+      'spooler-dashboard-tokens',
+      `there is no file ${tokens}, so nobody is let in; spoold token makes a token`,
+    )
   checkSchedules(options, (severity, name, i, message) => problems[severity](where(name, i), message))
   checkZone(resolved, problems)
   checkQueues(options.spoolerQueue, (i, message) => say('error', 'spooler-queue', message, i))

@@ -150,10 +150,11 @@ const recorded: PartOf = async (context, { place }, name) => {
 const buried: PartOf = async (context, { place }, name, reason) => {
   const names = await deadNames(toByteString(place.directory))
   const isWanted = ({ letter }: TaskView) => reason === null || letter?.reason === reason
+  const bound = names.isCut ? ' in the order of the directory (newer ones may be missing)' : ''
   const shown = pageOf(await place.look(), names.refs, fromIn(context), isWanted)
   return {
     shown,
-    source: `${boundOf(names, 'dead letter')}, the last one first; ${countOf(shown.opened, 'was', 'were')} opened.`,
+    source: `${boundOf(names, 'dead letter')}${bound}, the last one first; ${countOf(shown.opened, 'was', 'were')} opened.`,
     empty: reason === null ? LISTINGS[name].empty : 'None of this reason in this part of the dead letters.',
   }
 }
