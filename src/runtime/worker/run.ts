@@ -72,9 +72,9 @@ export class Run {
     return this.#controller.signal
   }
 
-  /** Gives the run this long to end, because a stop or a reload has begun. */
+  /** Gives the run this long to end, because a stop or a reload has begun, unless an earlier one ends sooner. */
   setMercy(mercyMs: number): void {
-    this.#mercyEndsAt = performance.now() + mercyMs
+    this.#mercyEndsAt = Math.min(this.#mercyEndsAt, performance.now() + mercyMs)
     if (this.#controller !== undefined) this.#countToMercy()
     this.#mercyBegan?.()
   }

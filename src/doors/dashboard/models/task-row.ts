@@ -25,7 +25,6 @@ export interface TaskRow {
   readonly bytes: number
   readonly attempts: number
   readonly crashes: number
-  readonly pid: number | null
   readonly startedAtMs: number | null
   /** Null unless the task is a dead letter. The same for `reason`. */
   readonly buriedAtMs: number | null
@@ -59,7 +58,6 @@ export function taskRow(task: TaskView, mayReadPayload: boolean, nowMs: number):
     bytes: file.bytes,
     attempts,
     crashes,
-    pid: file.pid ?? null,
     startedAtMs: file.startedAtMs ?? null,
     buriedAtMs: letter?.buriedAt ?? null,
     reason: letter?.reason ?? null,
