@@ -5,6 +5,7 @@ import {
   mkdirSync,
   openSync,
   readdirSync,
+  readFileSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -182,6 +183,39 @@ describe('a sweep', () => {
     const [task = ''] = leftIn(spool)
     assert.match(program.output, new RegExp(`${task} false\n`))
   })
+
+  for (const id of [undefined, 'order 7'])
+    it(`removes the file of a program that is suspended for longer, which then fails and can try again (id: ${id})`, async () => {
+      const spool = spoolDirectory()
+      const program = new TestProcess(process.execPath, [
+        '--input-type=module',
+        '-e',
+        `
+        import { enqueue } from ${JSON.stringify(import.meta.resolve('#src/index.js'))}
+        const options = ${JSON.stringify({ spooler: spool, id })}
+        const resumed = new Promise(resolve => process.once('SIGUSR2', resolve))
+        const body = (async function* () {
+          yield Buffer.from('begun')
+          console.log('waits')
+          await resumed
+        })()
+        const failure = await enqueue({ a: 1 }, { ...options, body }).catch(error => error)
+        console.log('failed', failure.code)
+        const { path, isDuplicate } = await enqueue({ a: 1 }, { ...options, body: 'again' })
+        console.log('stored', path, isDuplicate)
+        process.exit()`,
+      ])
+      await program.waitFor('waits')
+      process.kill(program.pid, 'SIGSTOP')
+      await until('a sweep has removed the file', async () => (await sweep(spool, 100)).removed === 1)
+      process.kill(program.pid, 'SIGUSR2')
+      process.kill(program.pid, 'SIGCONT')
+      assert.equal(await program.code(), 0)
+      const [task = '', ...others] = leftIn(spool)
+      assert.equal(program.output, `waits\nfailed ENQUEUE_FAILED\nstored ${join(spool, task)} false\n`)
+      assert.deepEqual(others, [])
+      assert.match(readFileSync(join(spool, task), 'latin1'), /again$/)
+    })
 
   it('does nothing in a spool that is not there, and does not fail at a file that it may not open', async () => {
     const spool = spoolDirectory()
