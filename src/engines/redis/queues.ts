@@ -29,6 +29,8 @@ function firstRecord(past: Mark): string {
   return JSON.stringify({ ...NEW_RECORD, past })
 }
 
+/** A job that is due so much later may be due when a pull reads the clock. */
+const AHEAD_MS = 1000
 /** Why a job that strangers have stored is a dead letter. */
 const UNREADABLE = 'its job cannot be read: it was not stored as a task'
 
@@ -97,8 +99,13 @@ export class SpoolQueue {
 
   /** Pulls a job. @returns the most urgent job that is due; undefined: there is none @throws Unreadable */
   async pull(token: string): Promise<JobJson | undefined> {
+    const args = [this.key('delayed'), this.key(''), Date.now() + AHEAD_MS]
     const [json, id] = await this.#read(token, () =>
-      this.use(queue => queue.getBackend().moveToActive(token)),
+      this.use(async (queue, client) => {
+        const before = client.runCommand(commandOf('beforePull'), args) // sent first, and not waited for
+        const [pulled] = await Promise.all([queue.getBackend().moveToActive(token), before])
+        return pulled
+      }),
     )
     return json === null || json === undefined ? undefined : { ...json, id }
   }

@@ -40,12 +40,37 @@ end
 return fences`
 
 /**
+ * Makes dead letters of delayed jobs that are due and are no jobs but have another type. BullMQ takes up to 1000 jobs out of
+ * "delayed" before it reads the first, so all behind one that it cannot read would be lost.
+ */
+const SET_DUE_ASIDE = `
+local function setDueAside(prefix, nowMs)
+  local found
+  repeat
+    found = 0
+    for _, id in ipairs(redis.call('ZRANGEBYSCORE', prefix .. 'delayed', 0, (nowMs + 1) * 4096 - 1, 'LIMIT', 0, 1000)) do
+      local kind = redis.call('TYPE', prefix .. id).ok
+      if kind ~= 'hash' and kind ~= 'none' then
+        redis.call('ZADD', prefix .. 'failed', nowMs, id)
+        redis.call('ZREM', prefix .. 'delayed', id)
+        found = found + 1
+      end
+    end
+  until found == 0
+end`
+
+/** KEYS delayed; ARGV prefix, ms. Runs before each pull. */
+const BEFORE_PULL = `${SET_DUE_ASIDE}
+setDueAside(ARGV[1], tonumber(ARGV[2]))`
+
+/**
  * KEYS and ARGV of BullMQ's moveToFinished, whose ARGV[7] is the prefix of its queue; behind them the token of the lock, and a
  * record, or '' for none. The job that moveToFinished fetches begins with the record, in the same step, unless the job has one.
  *
  * @returns what moveToFinished returns; behind it the fencing token of the job that has begun
  */
-const REMOVE_AND_BEGIN = `
+const REMOVE_AND_BEGIN = `${SET_DUE_ASIDE}
+if ARGV[6] == '1' then pcall(setDueAside, ARGV[7], tonumber(ARGV[2])) end
 redis.pcall('HDEL', KEYS[12], 'atm') -- if it is no number, moveToFinished fails once the job is in no list
 local reply = bullmq(KEYS, ARGV)
 local job = type(reply) == 'table' and reply[1]
@@ -296,6 +321,7 @@ return id`
 export type ScriptName = keyof typeof SCRIPTS
 const SCRIPTS = {
   begin: { keys: 1, lua: BEGIN },
+  beforePull: { keys: 1, lua: BEFORE_PULL },
   removeAndBegin: { keys: 14, lua: REMOVE_AND_BEGIN, calls: 'moveToFinished' },
   writeRecord: { keys: 2, lua: WRITE_RECORD },
   cutShort: { keys: 2, lua: CUT_SHORT },

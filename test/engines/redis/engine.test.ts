@@ -407,6 +407,29 @@ describe('the engine on Redis', { skip: missing }, () => {
     assert.deepEqual(delays, ['20', '40', '80'])
   })
 
+  it('loses no delayed task behind a key that is no job, whether a task is pulled or fetched', async () => {
+    const { enqueuer, claims, key } = openSpool()
+    const worker = claims()
+    const plant = async (id: string) => {
+      await redis.client.set(key(id), 'x')
+      await redis.client.zadd(key('delayed'), 4096, id)
+    }
+    const retry = async () => {
+      const report = await worker.settle(await beginOf(worker, 'ticket'), { kind: 'retry', delayMs: 1 }, 1)
+      assert.equal(report.kind, 'retry')
+    }
+    for (let n = 0; n < 3; n++) await enqueuer.store(requestFrom({ n: String(n) }))
+    await retry()
+    await plant('pulled')
+    await claimOnceDue(worker, 'ticket').then(claim => worker.release(claim))
+    await retry()
+    const claim = await beginOf(worker, 'ticket')
+    await plant('fetched')
+    await worker.settle(claim, OK, 1, 'ticket 2')
+    for (const ref of ['ticket 2', 'ticket 3']) await claimOnceDue(worker, ref)
+    assert.deepEqual((await redis.client.zrange(key('failed'), 0, -1)).toSorted(), ['fetched', 'pulled'])
+  })
+
   it('settles a task in every way although the count of attempts that BullMQ keeps is no number', async () => {
     const { enqueuer, claims, key } = openSpool()
     const worker = claims()
