@@ -125,15 +125,17 @@ code, said = python('-c', 'uwsgi = None; import spoold.uwsgi')
 assert code == 0 and '__main__ looked for uwsgi before spoold.uwsgi was imported' in said, said
 code, said = python('-c', 'import spoold.uwsgi, uwsgi, sys; uwsgi.atexit = lambda: print("end"); sys.exit(2)')
 assert (code, said) == (2, 'end\\n'), said`,
-  'send tasks with their bodies, and signals, over the socket of a daemon': `
-import socket
+  'send tasks with their bodies, and signals, over the socket of a daemon, whose answers may come in pieces': `
+import fcntl, socket, termios
 place, got = spool() + '/d.sock', []
 server = socket.socket(socket.AF_UNIX); server.bind(place); server.listen(5)
 def serve():
     for answer in (1, 1, 0):
         peer = server.accept()[0]
         got.append(peer.recv(65536))
-        peer.sendall(bytes([255, 0, 0, answer])); peer.close()
+        peer.sendall(bytes([255, 0]))
+        while any(fcntl.ioctl(peer, termios.TIOCOUTQ, bytes(4))): pass # until the first piece has been read
+        peer.sendall(bytes([0, answer])); peer.close()
 thread = threading.Thread(target=serve); thread.start()
 os.environ['SPOOLD_ENQUEUE_TO'] = place
 assert uwsgi.spool({b'a': b'b', b'body': b'BODY', b'spooler': b'/srv/x'}) == place.encode()

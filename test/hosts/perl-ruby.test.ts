@@ -200,15 +200,55 @@ describe('Perl and Ruby in one ini', { skip: skipUnless('perl', 'ruby') }, () =>
   })
 })
 
+describe('a handler that has made the descriptors of its interpreter non-blocking', {
+  skip: skipUnless('perl', 'ruby'),
+}, () => {
+  const HANDLERS = {
+    perl: `
+use IO::Handle;
+my @fds = map { open(my $fd, '+<&=', $_) or die; $fd } 3, 4;
+uwsgi::spooler(sub {
+    my ($env) = @_;
+    if (exists $env->{big}) { journal('stored'); return -2 }
+    $_->blocking(0) for @fds;
+    uwsgi::spool({ big => 'yes', body => 'x' x 16_000_000 });
+    return -2;
+});`,
+    ruby: `
+require 'io/nonblock'
+FDS = [3, 4].map { |fd| IO.for_fd(fd, 'r+b', autoclose: false) }
+def UWSGI.spooler(env)
+  if env['big']
+    journal('stored')
+    return UWSGI::SPOOL_OK
+  end
+  FDS.each { |fd| fd.nonblock = true }
+  UWSGI.spool('big' => 'yes', 'body' => 'x' * 16_000_000)
+  UWSGI::SPOOL_OK
+end`,
+  } as const
+  for (const language of ['perl', 'ruby'] as const)
+    it(`stores 16 MB and runs on, in ${language}`, async () => {
+      const spool = spoolDirectory()
+      drop(spool)
+      const daemon = await startHost(language, { spool, handler: HANDLERS[language] })
+      await until('both tasks have ended', () => leftIn(spool).length === 0)
+      assert.deepEqual(daemon.journal(), ['stored'])
+      assert.doesNotMatch(daemon.output, /EAGAIN|temporarily unavailable|died/)
+    })
+})
+
 // Node 20 pads the names of abstract sockets, so a daemon cannot be found there: the handler listens at one as uWSGI does
 describe('a signal to an abstract socket', { skip: skipUnless('python3', 'ruby') }, () => {
   const HANDLERS = {
     python: (name: string) => `
-import socket, threading
+import fcntl, socket, termios, threading
 def accept(server):
     peer = server.accept()[0]
     journal('%d' % peer.recv(4)[3])
-    peer.sendall(bytes((110, 0, 0, 1)))
+    peer.sendall(bytes((110, 0)))
+    while any(fcntl.ioctl(peer, termios.TIOCOUTQ, bytes(4))): pass # until the first piece has been read
+    peer.sendall(bytes((0, 1)))
 def spooler(env):
     server = socket.socket(socket.AF_UNIX)
     server.bind('\\0${name}\\0')

@@ -8,7 +8,6 @@ import { REPORT_KINDS } from '#src/base/task/report.js'
 import type { Claims } from '#src/engines/spool/claims/claims.js'
 import { Hide } from '#src/formats/protocol/hide.js'
 import type { WorkerMessage } from '#src/runtime/ipc/messages.js'
-import type { PackedReports } from '#src/runtime/ipc/reports.js'
 import { FunctionExecutor } from '#src/runtime/worker/function-executor.js'
 import { Loop } from '#src/runtime/worker/loop.js'
 import { openEngine } from '../helpers/engine.js'
@@ -20,17 +19,6 @@ import { spoolDirectory } from '../helpers/workspace.js'
 type Handle = (name: string) => Promise<typeof OK>
 
 const MB = 1024 * 1024
-
-/** Returns a loop whose handler takes `ms` milliseconds by the name of the task, and what the loop sends. */
-async function loopOf(spool: string, ms: Readonly<Record<string, number>>) {
-  const { loop, messages } = await open(spool, name => sleep(ms[name], OK))
-  return {
-    loop,
-    get sent(): PackedReports[] {
-      return messages.filter(message => message.type === 'reports')
-    },
-  }
-}
 
 async function open(spool: string, handle: Handle, rssBytes = 0, claims?: Claims) {
   const messages: WorkerMessage[] = []
@@ -69,13 +57,17 @@ describe('the reports of a worker', () => {
   it('have the whole time of a task, even if its start was reported meanwhile, so that it counts as slow', async () => {
     const spool = spoolDirectory()
     for (const name of ['quick', 'slow']) drop(spool, name, packet({ n: name }))
-    const seen = await loopOf(spool, { quick: 0, slow: 60 })
-    seen.loop.take({ first: 0, refs: ['quick', 'slow'], sentAtMs: machineNowMs() })
-    await until('both are reported', () => seen.sent.filter(({ done }) => done.length > 0).length === 2)
-    const started = seen.sent.find(({ started, done }) => started.includes(1) && done.length === 0)
-    if (started === undefined) return // on a busy machine it was reported when it began
-    assert.deepEqual(seen.sent.at(-1)?.done, [1, 1])
-    assert.ok((seen.sent.at(-1)?.busyMs ?? 0) > 55, `60 ms, got ${seen.sent.at(-1)?.busyMs}`)
+    const { loop, messages } = await open(spool, async name => {
+      if (name === 'quick') return OK
+      await sleep(60)
+      await until('its start is reported', () => sent().some(({ started }) => started.includes(1)))
+      return OK
+    })
+    const sent = () => messages.filter(message => message.type === 'reports')
+    loop.take({ first: 0, refs: ['quick', 'slow'], sentAtMs: machineNowMs() })
+    await until('both are reported', () => sent().filter(({ done }) => done.length > 0).length === 2)
+    assert.deepEqual(sent().at(-1)?.done, [1, 1])
+    assert.ok((sent().at(-1)?.busyMs ?? 0) > 55, `60 ms, got ${sent().at(-1)?.busyMs}`)
   })
 
   it('include a start before its run if the claim took longer than a report may be old', async () => {

@@ -372,9 +372,9 @@ def _signal_remote(number, remote):
             peer.settimeout(4)
             # the abstract names of uWSGI and spoold end with a NUL
             peer.connect('\0%s\0' % address[1:] if address.startswith('@') else address)
-        with peer:
+        with peer, peer.makefile('rb') as replies:
             peer.sendall(bytes((110, 0, 0, number)))
-            reply = peer.recv(4)
+            reply = replies.read(4)
     except OSError:
         raise OSError('unable to deliver signal %d to node %s' % (number, address)) from None
     if reply[3:] != b'\x01':

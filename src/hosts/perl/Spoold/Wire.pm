@@ -89,20 +89,22 @@ sub _read {
     my $data = '';
     while (length $data < $length) {
         my $count = sysread $handle, $data, $length - length $data, length $data;
-        next if !defined $count && $!{EINTR};
+        next if !defined $count && _is_passing($handle);
         return undef if !$count;
     }
     return $data;
 }
 
-# Writes all data. A signal may interrupt a write that waits for the reader, and a task or a child process may have made the pipe
-# non-blocking.
+# True if a call may be repeated: a signal has interrupted it, or a task or a child process had made the pipe non-blocking.
+sub _is_passing { my ($handle) = @_; return $!{EINTR} || $!{EAGAIN} && defined $handle->blocking(1) }
+
+# Writes all data.
 sub write_all {
     my ($handle, $data) = @_;
     my $done = 0;
     while ($done < length $data) {
         my $count = syswrite $handle, $data, length($data) - $done, $done;
-        next if !defined $count && ($!{EINTR} || $!{EAGAIN} && defined $handle->blocking(1));
+        next if !defined $count && _is_passing($handle);
         $done += $count // die "cannot write to the worker: $!";
     }
 }

@@ -40,7 +40,8 @@ module SpooldHost
 
     def send(kind, number = 0, text = '')
       text = text.b.byteslice(0, MAX_TEXT_BYTES)
-      write(@tasks, ["\xffSPL".b, kind, number, text.bytesize].pack('a4CVV') << text)
+      # not syswrite, which raises if a signal interrupts it, or if a task has made the pipe non-blocking
+      @tasks.write(["\xffSPL".b, kind, number, text.bytesize].pack('a4CVV') << text)
     rescue Errno::EPIPE
       exit # the worker is gone
     end
@@ -65,7 +66,7 @@ module SpooldHost
 
     def exchange(items)
       message = items.map { |item| [item.bytesize, item].pack('Va*') }.join
-      write(@calls, [message.bytesize].pack('V') << message)
+      @calls.write([message.bytesize].pack('V') << message)
       head = @calls.read(4) || exit!(1) # the worker is gone
       unpack(@calls.read(head.unpack1('V')) || exit!(1))
     end
@@ -75,10 +76,6 @@ module SpooldHost
       io.sync = true
       io.close_on_exec = true
       io
-    end
-
-    def write(io, data)
-      data = data.byteslice(io.syswrite(data)..) until data.empty?
     end
 
     def unpack(message)

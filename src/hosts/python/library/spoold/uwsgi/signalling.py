@@ -39,9 +39,9 @@ def raise_in_daemon(number: int) -> None:
 def raise_at(number: int, address: str) -> None:
     """Sends a signal to an address, as `uwsgi --signal` does. Raises OSError if nobody answers, and ValueError for a refusal."""
     try:
-        with open_socket(address) as peer:
+        with open_socket(address) as peer, peer.makefile('rb') as replies:
             peer.sendall(_SIGNAL + bytes([number]))
-            reply = peer.recv(4)
+            reply = replies.read(4)
     except OSError:
         raise OSError('unable to deliver signal %d to node %s' % (number, address)) from None
     if reply != _TAKEN:
