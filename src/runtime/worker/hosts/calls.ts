@@ -73,7 +73,7 @@ export class Calls {
 
   /** Answers a call. @throws why the call failed, worded for a handler */
   async answer(name: string, values: Values): Promise<Answer> {
-    const call = this.#calls[name]
+    const call = Object.hasOwn(this.#calls, name) ? this.#calls[name] : undefined
     if (call === undefined) throw new SpooldError('REQUEST_INVALID', `spoold has no call ${name}`)
     return (await call(values)) ?? []
   }
