@@ -92,8 +92,11 @@ describe('sharedarea_* answers as under uWSGI', () => {
     })
 })
 
-describe('a shared area', { skip: skipUnless('python3') }, () => {
-  it('is one for all workers, languages and reloads of a daemon, and no increment is lost', async () => {
+describe('a shared area', () => {
+  const skip = skipUnless('python3', 'perl')
+  it('is one for all workers, languages and reloads of a daemon, and no increment is lost', {
+    skip,
+  }, async () => {
     const spool = spoolDirectory()
     const perl = writeHandler(
       spool,
