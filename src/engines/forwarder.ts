@@ -4,8 +4,8 @@ import type { Request } from '../base/task/request.js'
 export interface ForwardedTask {
   /** The path of the task file. */
   readonly file: string
-  /** The size of packet and body together. */
-  readonly bytes: number
+  /** The size of the body. The packet has at most 64 KiB more. */
+  readonly bodyBytes: number
   /** Reads the task. May throw. */
   read(): Request
   /** Fires when nobody waits any more for a spool that is away. */

@@ -56,7 +56,7 @@ describe('a spool on Redis with a fallback directory', {
     const { stdout } = await spoold(['show', join(fallback, '.spoold/dead', dead[0] ?? '')])
     assert.match(
       stdout,
-      /cannot be forwarded: it has 17825792 bytes, and a spool on Redis takes at most 16777216/,
+      /cannot be forwarded: its body has 17825792 bytes, and a spool on Redis takes at most 16777216/,
     )
   })
 

@@ -42,8 +42,8 @@ export class RedisForwarder implements Forwarder {
   }
 
   forward(task: ForwardedTask): Promise<Forwarded> {
-    if (task.bytes > MAX_TASK_BYTES) {
-      const why = `it has ${task.bytes} bytes, and a spool on Redis takes at most ${MAX_TASK_BYTES}`
+    if (task.bodyBytes > MAX_TASK_BYTES) {
+      const why = `its body has ${task.bodyBytes} bytes, and a spool on Redis takes at most ${MAX_TASK_BYTES}`
       return Promise.resolve({ kind: 'refused', why })
     }
     return new Promise(ended => {
@@ -127,7 +127,7 @@ export class RedisForwarder implements Forwarder {
 function countWithin(waiting: readonly Waiting[], mostBytes: number): number {
   let bytes = 0
   const cut = waiting.findIndex(({ task }) => {
-    bytes += task.bytes
+    bytes += task.bodyBytes
     return bytes > mostBytes
   })
   return cut < 0 ? waiting.length : Math.max(1, cut)

@@ -23,7 +23,7 @@ export async function openForward(to: string, away: AwayListener): Promise<Handl
     const { claim } = run
     const task = {
       file: claim.path,
-      bytes: claim.bodyBytes,
+      bodyBytes: claim.bodyBytes,
       read: () => requestOf(claim),
       over: over.signal,
     }

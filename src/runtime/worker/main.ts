@@ -94,7 +94,7 @@ for (const signal of [
   ...(['SIGALRM', 'SIGVTALRM', 'SIGIO', 'SIGPWR'] as const),
 ])
   process.on(signal, () => {})
-process.on('SIGTERM', () => worker.drain(ORPHAN_MERCY_MS))
+process.on('SIGTERM', () => worker.drain(Number.POSITIVE_INFINITY)) // nobody kills it, unless the master says so
 process.on('exit', () => worker.tellLast()) // a handler may call process.exit(); the system takes a message at once
 process.on('uncaughtException', thrown => worker.fault(thrown))
 

@@ -86,6 +86,19 @@ describe('the groups of parked refs', () => {
     assert.deepEqual(part(2, 0), [])
   })
 
+  it('name a ref, which can be taken, after thousands of others were parked and removed', () => {
+    const index = new TaskIndex({ order: 'name', frequencyMs: 30_000 })
+    for (let i = 0; i < 3000; i++) {
+      park(index, `gone${i}`, { reason: 'alone' })
+      index.changed(`gone${i}`, true)
+      assert.deepEqual(index.take(1, NOW), [`gone${i}`])
+      index.done([`gone${i}`])
+    }
+    park(index, 'here', { reason: 'alone' })
+    assert.deepEqual(parkedGroups(index), [{ reason: 'alone', count: 1, tasks: ['here'] }])
+    assert.deepEqual(index.takeParked('alone', 2), ['here'])
+  })
+
   it('are bounded: long names are cut, the rest of many names is one group, and few tasks are named', () => {
     const index = new TaskIndex({ order: 'arrival', frequencyMs: 30_000 })
     for (let i = 0; i < 3000; i++) park(index, `t${i}`, unknown(`${i % 1500}-${'x'.repeat(300)}`))

@@ -1,4 +1,3 @@
-import { Queue } from '../../../base/queue.js'
 import type { ParkedGroup, ParkReason } from '../../../base/task/parked.js'
 import type { Ref } from '../../../base/task/ref.js'
 import { HashMap, hash } from './ref-hash.js'
@@ -103,8 +102,8 @@ class ParkedForReason {
   /** The label of each parked ref, by the ref's hash; most refs have none. */
   readonly #parked = new HashMap<Label | undefined>()
   readonly #labels = new Map<string, Label>()
-  /** Some of the names, including those of refs that were removed since. */
-  readonly #names = new Queue<Ref>()
+  /** Some of the names, by the refs' hashes, in the order in which the refs were parked. */
+  readonly #names = new Map<number, Ref>()
 
   get size(): number {
     return this.#parked.size
@@ -112,9 +111,7 @@ class ParkedForReason {
 
   *groups(reason: ParkReason, limit: number): Generator<ParkedGroup> {
     const refs = new Map<string | undefined, Ref[]>()
-    for (const ref of new Set(this.#names)) {
-      const key = hash(ref)
-      if (!this.has(key)) continue
+    for (const [key, ref] of this.#names) {
       const label = this.#parked.get(key)?.text
       const its = refs.get(label) ?? []
       refs.set(label, its)
@@ -132,7 +129,7 @@ class ParkedForReason {
   add(ref: Ref, text: string | undefined): boolean {
     const key = hash(ref)
     const isNew = !this.delete(key)
-    if (this.#names.size < NAMED) this.#names.push(ref)
+    if (this.#names.size < NAMED) this.#names.set(key, ref)
     this.#parked.set(key, text === undefined ? undefined : this.#labelOf(text))
     return isNew
   }
@@ -153,20 +150,22 @@ class ParkedForReason {
   delete(key: number): boolean {
     const label = this.#parked.get(key)
     if (label !== undefined && --label.count === 0) this.#labels.delete(label.text)
+    this.#names.delete(key)
     return this.#parked.delete(key)
   }
 
   takeNamed(): Ref | undefined {
-    for (let ref = this.#names.pop(); ref !== undefined; ref = this.#names.pop())
-      if (this.delete(hash(ref))) return ref
+    for (const [key, ref] of this.#names) {
+      this.delete(key)
+      return ref
+    }
     return undefined
   }
 
   /** Forgets the refs whose names are not known: a scan finds them. @returns their number */
   forgetUnnamed(): number {
-    const named = new Set([...this.#names].map(hash).filter(key => this.has(key)))
-    const unnamed = this.size - named.size
-    if (unnamed > 0) for (const key of this.#parked.keys(key => !named.has(key))) this.delete(key)
+    const unnamed = this.size - this.#names.size
+    if (unnamed > 0) for (const key of this.#parked.keys(key => !this.#names.has(key))) this.delete(key)
     return unnamed
   }
 }
