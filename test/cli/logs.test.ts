@@ -1,14 +1,17 @@
 import assert from 'node:assert/strict'
-import { existsSync, writeFileSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, mkdirSync, readdirSync, readlinkSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { askDaemon } from '#src/engines/control/client.js'
 import { inProcess } from '../helpers/cli.js'
-import { snapshotOf } from '../helpers/control.js'
+import { controlOf, snapshotOf } from '../helpers/control.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { drop } from '../helpers/files.js'
 import { until } from '../helpers/until.js'
-import { spoolDirectory, workspace } from '../helpers/workspace.js'
+import { BIN, spoolDirectory, workspace } from '../helpers/workspace.js'
 
 describe('spoold logs and quiet', () => {
   it('ask each daemon of a configuration once', async () => {
@@ -64,5 +67,36 @@ describe('spoold logs and quiet', () => {
     }
     assert.equal((await inProcess(['logs', '--level', 'debug', spool])).code, 64)
     assert.equal((await inProcess(['quiet', 'off'])).code, 64)
+  })
+
+  it('reach a daemon that was found long before the search ended', async () => {
+    const [spool, slow] = [spoolDirectory(), spoolDirectory()]
+    await startDaemon({ spool })
+    mkdirSync(join(slow, '.spoold'), { mode: 0o700 })
+    const held = () =>
+      readdirSync(`/proc/${child.pid}/fd`).filter(fd => {
+        try {
+          return readlinkSync(`/proc/${child.pid}/fd/${fd}`) === join(spool, '.spoold')
+        } catch {
+          return false // closed by now
+        }
+      })
+    const server = createServer(socket => {
+      socket.on('error', () => {})
+      void until('nothing of the first spool is open', () => held().length === 0, 4000).finally(() =>
+        socket.destroy(),
+      )
+    })
+    await new Promise<void>(resolve => server.listen(controlOf(slow), resolve))
+    const child = spawn(process.execPath, [BIN, 'logs', spool, slow], { stdio: ['ignore', 'pipe', 'pipe'] })
+    let stdout = ''
+    child.stdout.on('data', chunk => (stdout += chunk))
+    let stderr = ''
+    child.stderr.on('data', chunk => (stderr += chunk))
+    await once(child, 'close')
+    server.close()
+    assert.match(stdout, /is running \(pid: /, stderr)
+    assert.equal(stderr.split('\n').length, 2, stderr) // about the slow spool alone
+    assert.ok(stderr.startsWith(`spoold: ${slow}: `), stderr)
   })
 })

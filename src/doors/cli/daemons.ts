@@ -1,7 +1,8 @@
-import { connect } from 'node:net'
+import { once } from 'node:events'
+import type { Socket } from 'node:net'
 import { errnoOf, messageOf } from '../../base/errors.js'
 import { toByteString } from '../../base/task/ref.js'
-import { askDaemon, askEach, controlSocketsOf } from '../../engines/control/client.js'
+import { askDaemon, askEach, connectTo, controlSocketsOf } from '../../engines/control/client.js'
 import { daemonSocketsOf, openEngine } from '../../engines/open-engine.js'
 import { neighboursOf } from '../../engines/spool/neighbours.js'
 import { readDaemonFacts } from '../../runtime/stats/read-snapshot.js'
@@ -86,10 +87,15 @@ export async function hasDaemon(spool: string): Promise<boolean | undefined> {
 }
 
 /** Returns why nobody listens at a socket; undefined if somebody does. */
-function faultOf(path: string): Promise<string | undefined> {
-  const socket = connect(path)
-  return new Promise<string | undefined>(resolve => {
-    socket.once('connect', () => resolve(undefined))
-    socket.once('error', error => resolve(errnoOf(error) ?? ''))
-  }).finally(() => socket.destroy())
+async function faultOf(path: string): Promise<string | undefined> {
+  let socket: Socket | undefined
+  try {
+    socket = connectTo(path)
+    await once(socket, 'connect')
+    return undefined
+  } catch (error) {
+    return errnoOf(error) ?? ''
+  } finally {
+    socket?.destroy()
+  }
 }

@@ -1,10 +1,14 @@
 import { readdirSync } from 'node:fs'
-import { connect } from 'node:net'
+import { connect, type Socket } from 'node:net'
+import { constants } from 'node:os'
+import { basename, dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { errnoOf, messageOf } from '../../base/errors.js'
 import { displayName, toByteString } from '../../base/task/ref.js'
 import { type ControlReply, formatRequest, parseReply } from '../../formats/control/protocol.js'
+import { systemError } from '../../system/calls.js'
 import { lstatSync } from '../../system/files/anchored-path.js'
+import { STATE_DIRECTORY } from '../spool/names.js'
 import { findState } from '../spool/state-directory.js'
 import { LineBuffer } from './line-buffer.js'
 import { isControlName } from './names.js'
@@ -57,16 +61,33 @@ interface AskOptions {
 export function controlSocketsOf(spool: string): string[] {
   const state = findState(toByteString(spool))
   if (state === undefined) return []
-  const owner = lstatSync(`${state}/.`)?.uid
   return readdirSync(state)
     .filter(isControlName)
     .sort()
     .slice(0, MOST_SOCKETS)
-    .map(name => `${state}/${name}`)
-    .filter(path => {
-      const stats = lstatSync(path) // a socket of another user may have been linked there, so that we write to it
-      return stats?.isSocket() === true && stats.uid === owner
-    })
+    .filter(name => isOwners(state, name))
+    .map(name => join(spool, STATE_DIRECTORY, name))
+}
+
+/** False for a socket of another user, which may have been linked there, so that we write to it. */
+function isOwners(state: string, name: string): boolean {
+  const stats = lstatSync(`${state}/${name}`)
+  return stats?.isSocket() === true && stats.uid === lstatSync(`${state}/.`)?.uid
+}
+
+/**
+ * Connects to a socket. One in a spool is looked up in the open `.spoold` at this moment: the path may have been found long ago,
+ * be longer than a socket address, and lead elsewhere by now.
+ *
+ * @throws as `controlSocketsOf`; ENOENT
+ */
+export function connectTo(path: string): Socket {
+  const home = dirname(path)
+  if (basename(home) !== STATE_DIRECTORY) return connect(path)
+  const [state, name] = [findState(toByteString(dirname(home))), basename(path)]
+  if (state === undefined || !isOwners(state, name))
+    throw systemError(-constants.errno.ENOENT, 'connect', path)
+  return connect(`${state}/${name}`)
 }
 
 /**
@@ -145,7 +166,7 @@ export async function askEach<T>(
 
 function askOnce(path: string, verb: string, args: object, options: AskOptions): Promise<unknown> {
   const { timeoutMs = ANSWER_MS, silenceMs, event, signal } = options
-  const socket = connect(path)
+  const socket = connectTo(path)
   let deadline: NodeJS.Timeout | undefined
   let lastLook: NodeJS.Immediate | undefined
   return new Promise<unknown>((resolve, reject) => {
