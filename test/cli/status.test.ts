@@ -7,7 +7,7 @@ import { askDaemon } from '#src/engines/control/client.js'
 import { giveAway, USER } from '../helpers/canaries.js'
 import { spoold } from '../helpers/cli.js'
 import { spoolSnapshotOf } from '../helpers/control.js'
-import { startDaemon } from '../helpers/daemon.js'
+import { startDaemon, writeIni } from '../helpers/daemon.js'
 import { drop } from '../helpers/files.js'
 import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
@@ -140,7 +140,7 @@ describe('spoold status', () => {
     assert.match((await spoold(['status', spool])).stdout, /all tasks, until 2100-01-01T00:00:00Z/)
   })
 
-  it('says, as ls does, that it is unknown what is paused if it cannot read the pause file', {
+  it('says, as ls, fsck, doctor and pause do, that it is unknown what is paused if it cannot read the pause file', {
     skip: skipUnless('root'),
   }, async () => {
     const spool = spoolDirectory()
@@ -155,6 +155,19 @@ describe('spoold status', () => {
       (await spoold(['ls', spool])).stderr,
       /paused: unknown, because .*paused cannot be read: EACCES/,
     )
+    const ini = join(dirname(spool), 'app.ini')
+    writeIni(ini, { spooler: spool, 'spooler-exec': '/bin/true' })
+    for (const args of [
+      ['fsck', spool],
+      ['doctor', ini],
+      ['pause', spool],
+    ]) {
+      const { stdout: said, stderr, code } = await spoold(args)
+      const text = said + stderr
+      assert.equal(code, 1, text)
+      assert.match(text, /unknown what is paused/)
+      assert.doesNotMatch(text, /no task starts|the whole spool is paused|resume --all/)
+    }
   })
 
   it('shows the directory when the daemon was killed', async () => {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
-import { unlinkSync } from 'node:fs'
+import { mkdirSync, unlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { deadNames, PAGE_SIZE, pageOf, recordedNames } from '#src/doors/dashboard/models/listings.js'
 import { taskDetail } from '#src/doors/dashboard/models/task-detail.js'
@@ -56,6 +57,21 @@ describe('the listings of a dashboard', () => {
     assert.deepEqual([second.tasks.length, second.next], [9, null])
     const none = pageOf(lookIn(spool), refs, 0, ({ state }) => state === 'retrying')
     assert.deepEqual([none.tasks.length, none.next, none.opened], [0, null, PAGE_SIZE + 10])
+  })
+
+  it('have the first 10,000 records where there are more, and all of exactly 10,000, with directories among them', async () => {
+    const spool = spoolDirectory()
+    const records = join(spool, '.spoold/records')
+    mkdirSync(join(records, '5'), { recursive: true, mode: 0o700 })
+    for (let i = 1; i < 10_000; i++) writeFileSync(join(records, `r-${i}.json`), '')
+    const found = async () => {
+      const { refs, isCut } = await recordedNames(spool)
+      return [refs.length, isCut]
+    }
+    writeFileSync(join(records, '5/r.json'), '')
+    assert.deepEqual(await found(), [10_000, false])
+    writeFileSync(join(records, 'r-10000.json'), '')
+    assert.deepEqual(await found(), [10_000, true])
   })
 })
 

@@ -63,9 +63,13 @@ async function dashboard({ allowsNewWork = true, hidden = [] as readonly string[
   const made = EVERYBODY.map(who => ({ who, ...makeToken({ ...who, name: nameOf(who) }) }))
   const file = join(dirname(spool), 'tokens')
   writeFileSync(file, made.map(({ line }) => line).join(''), { mode: 0o600 })
+  const asked: string[] = []
   const daemon = Object.assign(new DaemonLink([spool], process.pid), {
     snapshot: async () => daemonSnapshot(Date.now(), spoolSnapshot({ directory: spool })),
-    ask: async (verb: string) => ({ pid: process.pid, ...ANSWERS[verb] }),
+    ask: async (verb: string) => {
+      asked.push(verb)
+      return { pid: process.pid, ...ANSWERS[verb] }
+    },
   })
   const app = dashboardApp({
     spools: new Spools([spool]),
@@ -98,7 +102,7 @@ async function dashboard({ allowsNewWork = true, hidden = [] as readonly string[
       }),
       { incoming: { headers: { host: HOST, ...headers } }, at: parseDashboard(HOST) },
     )
-  return { spool, app, sessionOf, ask }
+  return { spool, app, asked, sessionOf, ask }
 }
 
 const COOKIE = cookieNameOf({ at: parseDashboard(HOST), incoming: { headers: { host: HOST } } })
@@ -331,6 +335,19 @@ describe('each route', () => {
         const { status } = await ask(filled, 'GET', sent(sessionOf(who).id))
         assert.equal(status, may ? 200 : 403, `${path} by ${nameOf(who)}`)
       }
+  })
+
+  it('asks the daemon for its options for admins alone', async () => {
+    const { asked, sessionOf, ask } = await dashboard()
+    for (const who of EVERYBODY) {
+      const before = asked.length
+      const { status } = await ask('/configuration', 'GET', sent(sessionOf(who).id))
+      assert.deepEqual(
+        [status, asked.slice(before)],
+        [200, who.role === 'admin' ? ['config'] : []],
+        nameOf(who),
+      )
+    }
   })
 
   it('asks for a login or is refused without a session', async () => {

@@ -136,19 +136,35 @@ describe('a master that is out of descriptors', () => {
 })
 
 describe('a command for more spools than it may have open files', () => {
+  const top = dirname(spoolDirectory())
+  const spools = Array.from({ length: 80 }, (_, i) => join(top, `spool-${i}`))
+  for (const each of spools) mkdirSync(join(each, '.spoold'), { recursive: true, mode: 0o700 })
+  const limited = (...args: string[]) => {
+    const command = ['--nofile=64:64', process.execPath, BIN, ...args]
+    const { stdout, stderr } = spawnSync('prlimit', command, { encoding: 'utf8', timeout: 60_000 })
+    assert.doesNotMatch(stdout + stderr, /EMFILE/)
+    return { stdout, stderr }
+  }
+
   it('holds none of them open after its part there: ls and status show all, purge and retry act in all', () => {
-    const top = dirname(spoolDirectory())
-    const spools = Array.from({ length: 80 }, (_, i) => join(top, `spool-${i}`))
-    for (const each of spools) mkdirSync(join(each, '.spoold'), { recursive: true, mode: 0o700 })
-    const run = (...args: string[]) => {
-      const command = ['--nofile=64:64', process.execPath, BIN, ...args, ...spools]
-      const { stdout, stderr } = spawnSync('prlimit', command, { encoding: 'utf8', timeout: 60_000 })
-      assert.doesNotMatch(stdout + stderr, /EMFILE/)
-      return stdout.split('\n')
-    }
+    const run = (...args: string[]) => limited(...args, ...spools).stdout.split('\n')
     const [listed, seen] = [run('ls'), run('status')]
     for (const each of spools) assert.ok(listed.includes(`${each}:`) && seen.includes(each), each)
     for (const command of ['purge', 'retry']) run(command, '--all')
+  })
+
+  it('holds none of them open while it looks for daemons and named tasks: quiet, logs, hold, show and wait', () => {
+    for (const command of ['quiet', 'logs']) {
+      const { stderr } = limited(command, ...spools)
+      for (const each of spools) assert.ok(stderr.includes(`${each}: no daemon runs it`), each)
+    }
+    const files = spools.map(each => drop(each))
+    limited('hold', ...files)
+    const { stdout: shown } = limited('show', ...files)
+    const { stderr: awaited } = limited('wait', '--timeout', '1s', ...files)
+    for (const each of files) assert.ok(shown.includes(each), each)
+    assert.match(awaited, /^spoold: nor have 70 more$/m)
+    assert.doesNotMatch(awaited, /unreadable/)
   })
 })
 

@@ -18,7 +18,10 @@ export interface Viewer extends Visitor {
 /** All that a page is made from. */
 export interface PageContext {
   readonly viewer: Viewer
-  /** Its snapshot, and `spools`, contain no more than the viewer may see. `ask` returns the daemon's answer as it is. */
+  /**
+   * Its snapshot, and `spools`, contain no more than the viewer may see. `ask` returns the daemon's answer as it is; null to
+   * `config`, unless the viewer is an admin.
+   */
   readonly daemon: Pick<DaemonLink, 'history' | 'ask' | 'snapshot'>
   readonly spools: ReadableSpools
   readonly path: string

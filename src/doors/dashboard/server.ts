@@ -148,7 +148,8 @@ async function answer(c: Context<Env>, world: World, page: Page, form: Form = {}
       },
       daemon: {
         history: daemon.history,
-        ask: (verb, args) => daemon.ask(verb, args),
+        ask: async (verb, args) =>
+          verb === 'config' && !hasRight(visitor, { role: 'admin' }) ? null : daemon.ask(verb, args),
         snapshot: async () => seenSnapshot(await daemon.snapshot(), sight),
       },
       spools: new ReadableSpools(spools, sight),

@@ -105,10 +105,12 @@ function isWritable(directory: string): boolean {
 }
 
 function* checkPauses(spool: string): Generator<Diagnosis> {
-  const { pauses, fault } = shownPauses(toByteString(spool))
+  const { pauses, fault, isUnread } = shownPauses(toByteString(spool))
   const about = { topic: 'spool', about: spool } as const
   const fix = `spoold resume --all ${shellWord(spool)}`
-  if (fault !== undefined) yield { level: 'error', ...about, text: `no task starts, because ${fault}`, fix }
+  if (isUnread) yield { level: 'error', ...about, text: `it is unknown what is paused, because ${fault}` }
+  else if (fault !== undefined)
+    yield { level: 'error', ...about, text: `no task starts, because ${fault}`, fix }
   if (pauses.length > 0)
     yield { level: 'warning', ...about, text: `paused: ${describePauses({ pauses })}`, fix }
 }

@@ -124,8 +124,16 @@ const PAUSED = `${STATE_DIRECTORY}/paused`
 export async function* checkPauses({ spool }: ExaminedSpool): AsyncGenerator<Finding> {
   if (!isThere(toFsPath(pausesPath(spool)))) return
   const now = shownPauses(spool)
-  const { pauses, fault } = now
-  if (fault !== undefined)
+  const { pauses, fault, isUnread } = now
+  if (isUnread)
+    yield {
+      kind: 'unchecked',
+      path: PAUSED,
+      meaning: `it is unknown what is paused, because ${fault}`,
+      fix: 'spoold fsck again, once it can be read',
+      isStill: () => readPauses(spool).isUnread === true,
+    }
+  else if (fault !== undefined)
     yield {
       kind: 'pause-broken',
       path: PAUSED,

@@ -157,11 +157,12 @@ interface Resumed {
  *
  * @param spool its real path
  * @returns everything that is paused now
- * @throws Error if the pause cannot be written, also if the file there is damaged and pauses the whole spool already
+ * @throws Error if the pause cannot be written, also if the file there cannot be read, or is damaged and pauses the whole spool
  */
 export function pauseSpool(spool: string, pause: Pause): Promise<Pauses> {
   return alone(spool, bytes => {
-    const { pauses, fault } = readPauses(bytes)
+    const { pauses, fault, isUnread } = readPauses(bytes)
+    if (isUnread) throw new Error(`${fault}, so it is unknown what is paused, and nothing was changed`)
     if (fault !== undefined)
       throw new Error(`${fault}, so the whole spool is paused; spoold resume --all ends that`)
     const others = lastingPauses(pauses, Date.now()).filter(({ pair }) => !isSamePair(pair, pause.pair))

@@ -10,7 +10,7 @@ import { listEntries } from '../../../system/files/entries.js'
 /** The refs of a listing. Of their files, only those of one page are opened. */
 export interface Names {
   readonly refs: readonly Ref[]
-  /** True if the listing stopped early, because it had met MOST_NAMES names or directories. */
+  /** True if the listing stopped early, because there were more than MOST_NAMES names, or directories to read. */
   readonly isCut: boolean
 }
 
@@ -24,7 +24,7 @@ export interface Page {
   readonly opened: number
 }
 
-/** The most names and directories that a listing meets. The page says how many it has. */
+/** The most names that a listing has, and the most directories that it has still to read. */
 const MOST_NAMES = 10_000
 export const PAGE_SIZE = 50
 /** A page opens no more tasks than this, however many of them it passes over. */
@@ -56,13 +56,15 @@ export async function recordedNames(spool: string): Promise<Names> {
   const below = hasStateRoom(spool, 'records') ? [''] : []
   for (let prefix = below.pop(); prefix !== undefined && !isCut; prefix = below.pop())
     for await (const entry of listEntries(`${stateRoom(spool, 'records')}/${prefix}`)) {
-      if (entry.isDirectory()) below.push(`${prefix}${entry.name}/`)
-      else if (entry.name.endsWith('.json')) {
+      const isDirectory = entry.isDirectory()
+      if (!isDirectory && !entry.name.endsWith('.json')) continue
+      isCut = (isDirectory ? below : found).length === MOST_NAMES
+      if (isCut) break
+      if (isDirectory) below.push(`${prefix}${entry.name}/`)
+      else {
         const ref = prefix + entry.name.slice(0, -'.json'.length)
         found.push({ ref, atMs: records.writtenAt(ref) })
       }
-      isCut = found.length + below.length >= MOST_NAMES
-      if (isCut) break
     }
   return { refs: found.sort((a, b) => b.atMs - a.atMs).map(({ ref }) => ref), isCut }
 }
