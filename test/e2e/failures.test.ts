@@ -161,7 +161,7 @@ describe('a task that kills its process', { concurrency: 3 }, () => {
         JOURNAL(env.n + ' ' + task.attempt)
         while (env.n === 'unfinished' && !existsSync(GATE)) await setTimeout(5)
         if (env.n === 'kills') {
-          for (let i = 0; i < 200 && (isLeft('finished0') || isLeft('finished1')); i++) await setTimeout(5)
+          for (let i = 0; i < 4000 && (isLeft('finished0') || isLeft('finished1')); i++) await setTimeout(5)
           writeFileSync(GATE, '')
           process.kill(process.pid, 'SIGKILL')
         }

@@ -51,6 +51,9 @@ interface AskOptions {
   readonly signal?: AbortSignal
 }
 
+/** The sockets that were found in spools: one for each daemon that was met. */
+const found = new Set<string>()
+
 /**
  * Returns the sockets in a spool on which daemons may listen, as far as this process may see them. A dead daemon may have left
  * one.
@@ -61,12 +64,14 @@ interface AskOptions {
 export function controlSocketsOf(spool: string): string[] {
   const state = findState(toByteString(spool))
   if (state === undefined) return []
-  return readdirSync(state)
+  const paths = readdirSync(state)
     .filter(isControlName)
     .sort()
     .slice(0, MOST_SOCKETS)
     .filter(name => isOwners(state, name))
     .map(name => join(spool, STATE_DIRECTORY, name))
+  for (const path of paths) found.add(path)
+  return paths
 }
 
 /** False for a socket of another user, which may have been linked there, so that we write to it. */
@@ -76,15 +81,14 @@ function isOwners(state: string, name: string): boolean {
 }
 
 /**
- * Connects to a socket. One in a spool is looked up in the open `.spoold` at this moment: the path may have been found long ago,
- * be longer than a socket address, and lead elsewhere by now.
+ * Connects to a socket. One that was found in a spool is looked up in the open `.spoold` at this moment: its path may be longer than
+ * a socket address, and lead elsewhere by now. One that a person has named may belong to anybody.
  *
  * @throws as `controlSocketsOf`; ENOENT
  */
 export function connectTo(path: string): Socket {
-  const home = dirname(path)
-  if (basename(home) !== STATE_DIRECTORY) return connect(path)
-  const [state, name] = [findState(toByteString(dirname(home))), basename(path)]
+  if (!found.has(path)) return connect(path)
+  const [state, name] = [findState(toByteString(dirname(dirname(path)))), basename(path)]
   if (state === undefined || !isOwners(state, name))
     throw systemError(-constants.errno.ENOENT, 'connect', path)
   return connect(`${state}/${name}`)
