@@ -159,9 +159,11 @@ describe('a task that kills its process', { concurrency: 3 }, () => {
       const isLeft = name => existsSync(SPOOL + '/' + name)
       export default async (env, task) => {
         JOURNAL(env.n + ' ' + task.attempt)
+        if (env.n === 'unfinished') writeFileSync(GATE + '-is-seen', '')
         while (env.n === 'unfinished' && !existsSync(GATE)) await setTimeout(5)
+        const isReady = () => existsSync(GATE + '-is-seen') && !isLeft('finished0') && !isLeft('finished1')
         if (env.n === 'kills') {
-          for (let i = 0; i < 4000 && (isLeft('finished0') || isLeft('finished1')); i++) await setTimeout(5)
+          for (let i = 0; i < 4000 && !isReady(); i++) await setTimeout(5)
           writeFileSync(GATE, '')
           process.kill(process.pid, 'SIGKILL')
         }
