@@ -165,10 +165,10 @@ export class RedisFeed implements Source {
           await changeJob(connection, job, { kind: 'kick' }, nowMs)
       }
       this.#putOffBefore = 'offered'
+      this.#watch.look()
     } catch {
-      this.#putOffBefore = 'unseen' // Redis is away
+      this.#putOffBefore = 'unseen' // Redis is away, or refuses: the next regular look tries again
     }
-    this.#watch.look()
   }
 
   /** @see Feed.take. It never has tasks that follow another one on its slot. */
