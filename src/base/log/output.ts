@@ -88,7 +88,9 @@ export class LogOutput {
     }
     this.#lines.push(line)
     this.#lineBytes += Buffer.byteLength(line, this.#encoding)
-    if (this.#state === 'idle') this.#next()
+    if (this.#state !== 'idle') return
+    this.#state = 'writing'
+    queueMicrotask(() => this.#next()) // with the lines that follow: a report of many tasks is one write
   }
 
   /**
