@@ -32,7 +32,7 @@ export const ERROR_CATALOGUE = {
   ARGUMENTS_INVALID:
     'The arguments of a task are too few, too many, not what JSON can carry, or not what its schema takes.',
   QUEUE_UNKNOWN: 'A queue has no spool; nothing was stored.',
-  DESTINATION_MISSING: 'It is not said where tasks go; the message has the three ways to say it.',
+  DESTINATION_MISSING: 'Nothing says where tasks go; the message has the three ways to say it.',
   ADDRESS_INVALID: 'Not a valid socket address.',
   SOCKET_UNUSABLE: 'Could not open a listening socket; the message says why.',
   SOCKET_UNREACHABLE: 'No connection to the daemon; nothing was stored.',

@@ -46,7 +46,7 @@ describe('spoold token', () => {
     const troubles: string[] = []
     const tokens = new Tokens(file, message => troubles.push(message))
     assert.equal(await tokens.hashOf('x'), undefined)
-    assert.match(troubles.join(), /nobody is let in by a token: .*chmod 600/)
+    assert.match(troubles.join(), /no token is accepted: .*chmod 600/)
   })
 
   for (const line of [

@@ -59,7 +59,7 @@ describe('spooler-dashboard', () => {
   it('has a warning if the file of its tokens is missing, and none once it is there', () => {
     const file = join(workspace(), 'tokens')
     const settings = { 'spooler-dashboard': '127.0.0.1:8717', 'spooler-dashboard-tokens': file }
-    const missing = /spooler-dashboard-tokens: there is no file .*tokens, so nobody is let in/
+    const missing = /spooler-dashboard-tokens: there is no file .*tokens, so no token is accepted/
     assert.match(saidOf(settings, 'warnings'), missing)
     writeFileSync(file, '')
     assert.doesNotMatch(saidOf(settings, 'warnings'), /spooler-dashboard-tokens/)

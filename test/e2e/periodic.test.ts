@@ -161,7 +161,7 @@ describe('a periodic task', { concurrency: 3 }, () => {
     const fsck = await spoold(['fsck', spool])
     assert.match(fsck.stdout, /periodic-broken/)
     const second = await start(tick('{ periodicity: 3600 }'), { spool })
-    await second.waitFor(/what is remembered of the periodic task tick is damaged: it starts anew/)
+    await second.waitFor(/the state of the periodic task tick is damaged: it starts afresh/)
     await until('the task is known again', () => statesIn(spool).some(name => name.endsWith('.100')))
     await until(
       'fsck agrees',

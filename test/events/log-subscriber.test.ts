@@ -120,7 +120,7 @@ const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...stri
   ],
   'schedules-zoned': [
     { zone: 'Asia/Kolkata', why: 'the zone of the system' },
-    '[uwsgi-cron] schedules count in Asia/Kolkata, the zone of the system',
+    '[uwsgi-cron] the time zone of schedules is Asia/Kolkata, the zone of the system',
   ],
   'schedules-led': [{ spool, isLeading: true }, '[spooler /s] this daemon fires the schedules'],
   'schedule-lease-failed': [
@@ -133,7 +133,7 @@ const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...stri
   ],
   'periodic-damaged': [
     { spool, name: 'tick' },
-    '[spooler /s] what is remembered of the periodic task tick is damaged: it starts anew',
+    '[spooler /s] the state of the periodic task tick is damaged: it starts afresh',
   ],
   'periodic-failed': [
     { spool, error: 'EROFS' },

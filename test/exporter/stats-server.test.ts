@@ -86,7 +86,7 @@ describe('the stats server', () => {
   it('over HTTP, stays closed on an address that others can reach, while tasks run', async () => {
     const spool = spoolDirectory()
     const daemon = await start({ stats: '0.0.0.0:0', 'stats-http': true }, spool)
-    await until('the warning is logged', () => daemon.output.includes('0.0.0.0:0 is left closed'))
+    await until('the warning is logged', () => daemon.output.includes('0.0.0.0:0 stays closed'))
     drop(spool, undefined, packet({ a: '1' }))
     await until('the task has run', () => leftIn(spool).length === 0)
     assert.equal(exporterOf(daemon), undefined)

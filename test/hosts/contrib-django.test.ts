@@ -99,7 +99,7 @@ with override_settings(SPOOLD_ENQUEUE_TO=other, SPOOLD_NAMESPACE='site2'):
 with override_settings(SPOOLD_ENQUEUE_TO='%s,mail=@abstract' % other):
     assert spoold.place_of('shop:sell') == '@abstract'
 with override_settings(SPOOLD_ENQUEUE_TO=None):
-    raises(DestinationUnknown, 'it is not said where tasks go', lambda: spoold.schedule('polls:close', 1))
+    raises(DestinationUnknown, 'nothing says where tasks go', lambda: spoold.schedule('polls:close', 1))
 assert spoold.place_of('polls:close') == place and spoold.schedule('polls:close', 1).namespace == 'spoold'`,
   'TestCase: the view schedules on commit, and the task runs in the transaction of the test': `
 from django.test import Client

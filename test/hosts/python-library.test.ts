@@ -330,7 +330,7 @@ raises(DestinationUnknown, 'queue default', lambda: tasks.place_of('x'))
 assert tasks.place_of('y') == '@abstract' and tasks.namespace == 'n'
 tasks.bind(enqueue_to={}, namespace='')
 assert tasks.namespace == 'spoold'
-raises(DestinationUnknown, 'it is not said where tasks go', lambda: tasks.place_of('y'))
+raises(DestinationUnknown, 'nothing says where tasks go', lambda: tasks.place_of('y'))
 `,
   )
 })

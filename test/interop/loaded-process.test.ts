@@ -132,7 +132,7 @@ describe('crons and their commands after loaded code has set directory, umask, z
       assert.equal(schedules.length, language === 'perl' ? 1 : 2)
       assert.match(
         daemon.output,
-        /schedules count in Asia\/Kolkata, because the code that was loaded has set TZ=Asia\/Kolkata/,
+        /the time zone of schedules is Asia\/Kolkata, because the code that was loaded has set TZ=Asia\/Kolkata/,
       )
       daemon.child.kill('SIGTERM')
       await daemon.exited
@@ -188,7 +188,7 @@ describe('crons and their commands after loaded code has set directory, umask, z
     const before = (await snapshotOf(spool)).schedules
     writeHandler(spool, 'python', SOURCES.python([5]).replaceAll('Asia/Kolkata', 'Europe/Vilnius'))
     daemon.child.kill('SIGHUP')
-    await daemon.waitFor('schedules count in Europe/Vilnius')
+    await daemon.waitFor('the time zone of schedules is Europe/Vilnius')
     const after = (await snapshotOf(spool)).schedules
     assert.deepEqual(
       after.map(({ id, zone }) => [id, zone]).sort(),
@@ -197,13 +197,13 @@ describe('crons and their commands after loaded code has set directory, umask, z
     assert.notEqual(timeOf(after), timeOf(before))
     writeHandler(spool, 'python', SOURCES.python([5]).replace(/os\.(?!env)\w+\(.*\)|os\.environ.*/g, ''))
     daemon.child.kill('SIGHUP')
-    await daemon.waitFor('schedules count in UTC, because the environment has TZ=UTC')
+    await daemon.waitFor('the time zone of schedules is UTC, because the environment has TZ=UTC')
     assert.match(await runCommand(spool, daemon), /^\S+ 0022 \+0000 {2}there$/)
     const inUtc = timeOf((await snapshotOf(spool)).schedules)
     appendFileSync(daemon.iniFile, 'env = TZ=Asia/Kolkata\n')
     daemon.child.kill('SIGHUP')
     await daemon.waitFor(
-      'schedules count in Asia/Kolkata, because the configuration has env = TZ=Asia/Kolkata',
+      'the time zone of schedules is Asia/Kolkata, because the configuration has env = TZ=Asia/Kolkata',
     )
     assert.notEqual(timeOf((await snapshotOf(spool)).schedules), inUtc)
     daemon.child.kill('SIGTERM')

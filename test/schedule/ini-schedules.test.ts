@@ -130,16 +130,20 @@ describe('spoold check, about schedules', { concurrency: true }, () => {
   it('names the zone in which schedules count, and where the zone comes from', async () => {
     const cron = 'cron = 0 3 * * * true'
     for (const [lines, tz, line] of [
-      [cron, 'Asia/Kolkata', 'schedules count in Asia/Kolkata, because the environment has TZ=Asia/Kolkata'],
+      [
+        cron,
+        'Asia/Kolkata',
+        'the time zone of schedules is Asia/Kolkata, because the environment has TZ=Asia/Kolkata',
+      ],
       [
         `${cron}\nenv = TZ=Asia/Tokyo`,
         'UTC',
-        'schedules count in Asia/Tokyo, because the configuration has env = TZ=Asia/Tokyo',
+        'the time zone of schedules is Asia/Tokyo, because the configuration has env = TZ=Asia/Tokyo',
       ],
       [
         cron,
         '',
-        `schedules count in ${Intl.DateTimeFormat('en').resolvedOptions().timeZone}, the zone of the system`,
+        `the time zone of schedules is ${Intl.DateTimeFormat('en').resolvedOptions().timeZone}, the zone of the system`,
       ],
       ['signal-cron = 1 TZ=Asia/Tokyo 0 3 * * *', 'UTC', undefined],
     ] as const) {

@@ -153,7 +153,7 @@ describe('the payload of tasks', () => {
       for (const key of ['to=s3cr3t-pause', 'to=other', 'nonsense']) {
         const { status, text } = await operator.post(`/spools/spool/${act}`, { csrf, key })
         assert.equal(status, 403, `${act} ${key}`)
-        assert.match(text, /the payload of tasks is not for you/)
+        assert.match(text, /you may not read the payload of tasks/)
       }
     assert.equal((await operator.post('/spools/spool/resume', { csrf })).status, 303)
     const named = { args: '[]', kwargs: '{}', task: 'report' }

@@ -28,7 +28,7 @@ describe('the process of the dashboard', () => {
   it('is not started if it would run as root', { skip: skipUnless('root') }, async () => {
     const ini = { 'spooler-dashboard': '127.0.0.1:0' }
     const daemon = await startDaemon({ spool: spoolDirectory(), handler: HANDLER, ini })
-    await daemon.waitFor(/dashboard is left closed, because it does not run as root: set uid/)
+    await daemon.waitFor(/dashboard stays closed, because it does not run as root: set uid/)
     assert.doesNotMatch(daemon.output, /dashboard enabled/)
   })
 
@@ -83,7 +83,7 @@ describe('a client of the dashboard', () => {
     const reply = await browser.logIn(tokenOf('admin'))
     assert.equal(reply.status, 403)
     assert.ok(!reply.text.includes('chmod') && !reply.text.includes(home), reply.text)
-    await daemon.waitFor(/\[spooler dashboard\] nobody is let in by a token: .*run chmod 600/)
+    await daemon.waitFor(/\[spooler dashboard\] no token is accepted: .*run chmod 600/)
   })
 
   it('that logs in often ends only the oldest sessions of its own token', async () => {

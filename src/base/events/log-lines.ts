@@ -366,7 +366,7 @@ export function logLines(log: LineLog, isQuiet: (path: string) => boolean): List
         path,
       }),
     'schedules-zoned': ({ zone, why }) =>
-      log.line('info', `[uwsgi-cron] schedules count in ${zone}, ${why}`, { zone }),
+      log.line('info', `[uwsgi-cron] the time zone of schedules is ${zone}, ${why}`, { zone }),
     'schedules-led': ({ spool, isLeading }) =>
       tell(
         'info',
@@ -405,7 +405,7 @@ export function logLines(log: LineLog, isQuiet: (path: string) => boolean): List
       tell(
         'warn',
         { spool },
-        `what is remembered of the periodic task ${printable(name)} is damaged: it starts anew`,
+        `the state of the periodic task ${printable(name)} is damaged: it starts afresh`,
         { name },
       ),
     'periodic-failed': ({ spool, error }) =>

@@ -125,7 +125,7 @@ function checkMeaning(resolved: ResolvedOptions, problems: Problems): void {
     say(
       'warning',
       'spooler-dashboard-tokens',
-      `there is no file ${tokens}, so nobody is let in; spoold token makes a token`,
+      `there is no file ${tokens}, so no token is accepted; spoold token makes a token`,
     )
   checkSchedules(options, (severity, name, i, message) => problems[severity](where(name, i), message))
   checkZone(resolved, problems)
@@ -145,7 +145,7 @@ function checkZone({ environment, settings }: ResolvedOptions, problems: Problem
   const setting = settings.findLast(({ key, value }) => key === 'env' && value.startsWith('TZ='))
   problems.warning(
     setting?.where ?? { file: 'environment' },
-    `TZ=${printable(tz)} names no time zone: schedules and times in the log count in UTC; write a name such as Europe/Berlin`,
+    `TZ=${printable(tz)} names no time zone: schedules and times in the log are in UTC; write a name such as Europe/Berlin`,
   )
 }
 
@@ -156,7 +156,7 @@ function checkZone({ environment, settings }: ResolvedOptions, problems: Problem
 export function zoneOfSchedules({ options, environment }: ResolvedOptions): string | undefined {
   if (!schedulesOf(options).some(each => 'expression' in each && each.zone === null)) return undefined
   const { tz, why } = zoneOrigin(environment)
-  return `schedules count in ${tz === '' ? ownZone() : (zoneNamed(tz) ?? 'UTC')}, ${why}`
+  return `the time zone of schedules is ${tz === '' ? ownZone() : (zoneNamed(tz) ?? 'UTC')}, ${why}`
 }
 
 function checkSpool(spool: SpoolConfig, home: string, problems: Problems): void {

@@ -44,7 +44,7 @@ export const LISTING: readonly Flag[] = [
 
 export const LOGS: readonly Flag[] = [
   ['-f, --follow', 'go on with what is logged from now on'],
-  ['--level <level>', 'only lines that are at least this bad: info, warn or error'],
+  ['--level <level>', 'only lines of this level or a worse one: info, warn or error'],
   INI,
   AS_JSON_LINES,
 ]
@@ -67,7 +67,7 @@ export const SHAPE: readonly Flag[] = [
 export const SCHEDULES: readonly Flag[] = [
   INI,
   ['--run <schedule>', 'fire it now; its next regular time stays'],
-  ['--pause <schedule>', 'fire it no more, over restarts and reloads, until --resume'],
+  ['--pause <schedule>', 'stop firing it, also after restarts and reloads, until --resume'],
   ['--resume <schedule>', 'end its pause; missed runs are not made up for'],
   ['--remove <schedule>', 'remove it, if running code has added it'],
   AS_JSON_LINES,
@@ -142,5 +142,5 @@ export const NEW_TASKS: readonly Flag[] = [
 export const NEW_TOKEN: readonly Flag[] = [
   ['--name <name>', 'whose it is, as the audit says', 'required'],
   ['--role <role>', 'viewer, operator or admin', 'required'],
-  ['--payload', 'its holder may also read the keys, values, bodies and errors of tasks'],
+  ['--payload', 'whoever holds it may also read the keys, values, bodies and errors of tasks'],
 ]

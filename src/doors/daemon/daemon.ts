@@ -378,7 +378,7 @@ export class Daemon {
     const isRefused = shown !== undefined && process.geteuid?.() === 0
     if (isRefused)
       this.#events.emit('dashboard-trouble', {
-        message: 'the dashboard is left closed, because it does not run as root: set uid',
+        message: 'the dashboard stays closed, because it does not run as root: set uid',
       })
     void this.#dashboard.serve(isRefused ? undefined : shown)
   }

@@ -45,7 +45,7 @@ export class Schedules {
   #surroundings: LoadedProcess = { kind: 'process', directory: null, umask: null, environment: [] }
   /** The time zone of schedules that name none; null: that of this process. */
   #zone: string | null = null
-  /** Why schedules count in their zone, in words for people: what the configuration says, and what the code does. */
+  /** Why schedules are in their zone, in words for people: what the configuration says, and what the code does. */
   #why = { configured: '', loaded: '' }
   #told = ''
   #isFiring = false

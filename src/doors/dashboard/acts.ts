@@ -55,7 +55,7 @@ async function allowed(world: World, c: Context<Env>): Promise<Act> {
   if (place === undefined) throw new PageError(404, 'there is no such spool here')
   if (findAction(name) === undefined) throw new PageError(404, 'there is no such action')
   const act = { name: name as ActionName, place, form }
-  if (!mayDo(c.var.visitor, act.name, world.allowsNewWork)) throw new PageError(403, `${name} is not for you`)
+  if (!mayDo(c.var.visitor, act.name, world.allowsNewWork)) throw new PageError(403, `you may not ${name}`)
   refuseGuesses(world, c, act)
   return act
 }
@@ -69,7 +69,7 @@ function refuseGuesses({ hide }: World, c: Context<Env>, { name, form }: Act): v
   const action: TaskAction | SpoolAction = ACTIONS[name]
   const guesses = action.on === 'spool' ? action.payloadArgs.flatMap(each => given(form, each) ?? []) : []
   if (guesses.length > 0 && !c.var.visitor.mayReadPayload)
-    throw new PageError(403, 'the payload of tasks is not for you, so you cannot act on tasks by a value')
+    throw new PageError(403, 'you may not read the payload of tasks, so you cannot act on tasks by a value')
   const hidden = guesses.find(text => hidesSome(hide, text))?.split('=', 1)
   if (hidden !== undefined)
     throw new PageError(403, `the value of ${hidden} is hidden, so tasks cannot be paused by it here`)

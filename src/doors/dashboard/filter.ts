@@ -35,7 +35,7 @@ function textOf(value = ''): string[] {
  */
 export function selectionFor(filter: SelectionOptions, sight: Sight): Selection {
   if (usesPayload(filter) && !sight.mayReadPayload)
-    throw new PageError(403, 'the payload of tasks is not for you, so you cannot filter by it')
+    throw new PageError(403, 'you may not read the payload of tasks, so you cannot filter by it')
   const selection = selectionOf(filter)
   return { ...selection, has: task => selection.has(seenTask(task, sight)) }
 }

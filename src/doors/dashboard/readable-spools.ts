@@ -84,7 +84,7 @@ export class ReadableSpool {
    */
   async body(task: TaskView, most = MOST_BODY_BYTES): Promise<Buffer> {
     const { mayReadPayload, hide } = this.#sight
-    if (!mayReadPayload) throw new PageError(403, 'the payload of tasks is not for you')
+    if (!mayReadPayload) throw new PageError(403, 'you may not read the payload of tasks')
     return hide.body(await (await this.#place.open()).body(task, Math.min(most, MOST_BODY_BYTES)))
   }
 

@@ -128,7 +128,7 @@ async function logIn(c: Context<Env>, { tokens, sessions }: World): Promise<Resp
 }
 
 async function logOut(c: Context<Env>, world: World): Promise<Response> {
-  if (!c.var.visitor.hasSession) throw new PageError(400, 'you have not logged in')
+  if (!c.var.visitor.hasSession) throw new PageError(400, 'you are not logged in')
   await formOf(c, world)
   world.sessions.end(c.var.id)
   return c.redirect('/login', 303)
@@ -136,7 +136,7 @@ async function logOut(c: Context<Env>, world: World): Promise<Response> {
 
 async function answer(c: Context<Env>, world: World, page: Page, form: Form = {}): Promise<Response> {
   const { visitor, id } = c.var
-  if (!hasRight(visitor, page.right)) throw new PageError(403, 'this page is not for you')
+  if (!hasRight(visitor, page.right)) throw new PageError(403, 'you may not see this page')
   const { sessions, allowsNewWork, daemon, spools, hide } = world
   const sight = { mayReadPayload: visitor.mayReadPayload, hide }
   const made = await page.render(

@@ -122,7 +122,7 @@ function* checkPeriodic(spool: string): Generator<Diagnosis> {
       level: 'warning',
       topic: 'spool',
       about: spool,
-      text: `what is remembered of ${broken.length} periodic tasks cannot be read; they start anew`,
+      text: `the state of ${broken.length} periodic tasks cannot be read; they start afresh`,
       fix: `spoold fsck --repair ${shellWord(spool)}`,
     }
 }

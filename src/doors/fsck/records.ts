@@ -98,7 +98,7 @@ function removeRecord(
   })
 }
 
-/** Finds what is remembered of a periodic task, and is not an entry of ours. */
+/** Finds the state of a periodic task that is not an entry of ours. */
 export async function* checkPeriodic(examined: ExaminedSpool): AsyncGenerator<Finding> {
   if (!isOurDirectory(examined, 'periodic')) return
   for (const [key, { version, entry }] of readPeriodic(examined.spool)) {
@@ -110,8 +110,7 @@ export async function* checkPeriodic(examined: ExaminedSpool): AsyncGenerator<Fi
     }
     yield {
       kind: 'periodic-broken',
-      meaning:
-        'what is remembered of a periodic task cannot be read; the task starts anew when a daemon knows it',
+      meaning: 'the state of a periodic task cannot be read; the task starts afresh when a daemon knows it',
       isStill,
       ...toBeRemoved(examined, path),
     }

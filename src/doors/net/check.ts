@@ -120,7 +120,7 @@ function checkStats(options: PublishingOptions, report: Report): void {
     report(
       'warning', // in an ini that is shared with a uWSGI, this is no reason to run no tasks
       'stats',
-      `${stats} is left closed: whoever can reach it would read it over plain HTTP; ${INSTEAD}`,
+      `${stats} stays closed: whoever can reach it would read it over plain HTTP; ${INSTEAD}`,
     )
   else if (!isLocal(parseAddress(stats)))
     report('warning', 'stats', `whoever can reach ${stats} can read the names of tasks and files`)

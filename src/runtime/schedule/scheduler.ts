@@ -71,7 +71,7 @@ export class Scheduler {
   }
 
   /**
-   * Asks again for the zone of schedules that name none. If it has changed, these schedules count in the new zone from now on:
+   * Asks again for the zone of schedules that name none. If it has changed, these schedules are in the new zone from now on:
    * what was due before has been fired by the old one.
    */
   rezone(): void {

@@ -29,7 +29,7 @@ export function enqueuerOf(
   if (value !== undefined && value !== '') return openTarget(destinationIn(value, queue))
   throw new SpooldError(
     'DESTINATION_MISSING',
-    `it is not said where tasks go; say it in one of three ways: new Spoold({ spooler: '/var/spool/app', tasks }), ` +
+    `nothing says where tasks go; say it in one of three ways: new Spoold({ spooler: '/var/spool/app', tasks }), ` +
       `an option spooler of the call or of new Tasks, or the environment variable ${VARIABLE}=/var/spool/app`,
   )
 }

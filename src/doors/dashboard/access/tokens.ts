@@ -50,7 +50,7 @@ export class Tokens {
       return tokens
     } catch (error) {
       const fault = messageOf(error)
-      if (fault !== this.#fault) this.#trouble(`nobody is let in by a token: ${fault}`)
+      if (fault !== this.#fault) this.#trouble(`no token is accepted: ${fault}`)
       this.#fault = fault
       return []
     }

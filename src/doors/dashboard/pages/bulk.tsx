@@ -52,7 +52,7 @@ export async function chosenPage(context: PageContext, params: Params) {
 function askedFor({ viewer }: PageContext, { action: name = '' }: Params): TaskAction {
   const action = findAction(name)
   if (action?.on !== 'task' || !action.inBulk) throw new PageError(404, 'there is no such action')
-  if (!viewer.may(name as ActionName)) throw new PageError(403, `${name} is not for you`)
+  if (!viewer.may(name as ActionName)) throw new PageError(403, `you may not ${name}`)
   return action
 }
 

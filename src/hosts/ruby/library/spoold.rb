@@ -167,7 +167,7 @@ module Spoold
 
     def place
       first = ENV.fetch('SPOOLD_ENQUEUE_TO', '').split(',').map(&:strip).find { |entry| !entry.match?(%r{\A[^/]*=}) }
-      raise ArgumentError, 'it is not said where tasks go: name the spool in the environment variable SPOOLD_ENQUEUE_TO' unless first
+      raise ArgumentError, 'nothing says where tasks go: name the spool in the environment variable SPOOLD_ENQUEUE_TO' unless first
       return first unless first.match?(/\Arediss?(\+\w+)?:/i) # the message leaves out the place, which may have a password
 
       raise ArgumentError, 'Ruby does not store tasks on Redis itself: name the directory that a daemon forwards there (spooler-fallback)'

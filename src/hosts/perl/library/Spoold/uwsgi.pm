@@ -16,7 +16,7 @@ use Time::Local qw(timegm timelocal);
 use constant PATIENCE => 5;                      # seconds: the longest wait for the answer of a daemon
 use constant LAST_SECOND => 253_402_300_799;    # the end of the year 9999; larger numbers are probably milliseconds
 
-use constant UNTOLD => 'it is not said where tasks go: set the environment variable SPOOLD_ENQUEUE_TO=/var/spool/app, or '
+use constant UNTOLD => 'nothing says where tasks go: set the environment variable SPOOLD_ENQUEUE_TO=/var/spool/app, or '
     . 'SPOOLD_INI=/etc/app.ini to the ini that spoold runs';
 
 # Options for kinds of processes that do not exist here: code that sees them would hand work to such a process.

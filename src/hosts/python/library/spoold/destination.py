@@ -60,7 +60,7 @@ def find(queue: str, chain: Sequence[Tasks]) -> Any:
     if known or any(registry._spooler is not None for registry in chain):
         raise _unknown(queue, known, "Tasks(queues={'%s': '/var/spool/%s'})" % (queue, queue))
     raise DestinationUnknown(
-        'it is not said where tasks go; say it in one of three ways: Tasks(spooler=\'/var/spool/app\'), the environment '
+        'nothing says where tasks go; say it in one of three ways: Tasks(spooler=\'/var/spool/app\'), the environment '
         'variable %s=/var/spool/app, or schedule it in a task, whose daemon has a spool' % VARIABLE
     )
 

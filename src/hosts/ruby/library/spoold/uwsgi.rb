@@ -16,7 +16,7 @@ unless defined?(UWSGI) && UWSGI.respond_to?(:spool)
     SPOOL_IGNORE = 0
     HOSTNAME = Socket.gethostname.b
     NUMPROC = 1
-    UNTOLD = 'it is not said where tasks go: set the environment variable SPOOLD_ENQUEUE_TO=/var/spool/app, or SPOOLD_INI=/etc/app.ini to the ini that spoold runs'
+    UNTOLD = 'nothing says where tasks go: set the environment variable SPOOLD_ENQUEUE_TO=/var/spool/app, or SPOOLD_INI=/etc/app.ini to the ini that spoold runs'
     # Options for kinds of processes that do not exist here: code that sees them would hand work to such a process.
     NOT_HERE = %w[mule mules farm].freeze
     #: seconds: the longest wait for the answer of a daemon

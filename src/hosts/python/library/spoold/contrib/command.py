@@ -45,7 +45,7 @@ def arguments(
     told = os.environ.get(VARIABLE) if enqueue_to is None else enqueue_to
     if not told:
         raise DestinationUnknown(
-            'it is not said where tasks go: set %s, in the configuration of the application or in the environment, '
+            'nothing says where tasks go: set %s, in the configuration of the application or in the environment, '
             'to a directory such as /var/spool/app' % VARIABLE
         )
     places: dict[str, Any] = places_in(told)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 ENQUEUE_TO, INI = 'SPOOLD_ENQUEUE_TO', 'SPOOLD_INI'
 UNTOLD = (
-    'it is not said where tasks go: set the environment variable %s=/var/spool/app, or %s=/etc/app.ini to the ini that spoold runs, '
+    'nothing says where tasks go: set the environment variable %s=/var/spool/app, or %s=/etc/app.ini to the ini that spoold runs, '
     'or call spoold.uwsgi.use(ini=…)' % (ENQUEUE_TO, INI)
 )
 #: seconds: the longest wait for the program `spoold config`, which takes a fifth of a second

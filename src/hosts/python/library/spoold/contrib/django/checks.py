@@ -24,7 +24,7 @@ def check_spools(**_: Any) -> list[CheckMessage]:
     told = getattr(settings, VARIABLE, None) or os.environ.get(VARIABLE)
     if not told:
         hint = "For instance %s = BASE_DIR / 'spool', or the environment variable of that name." % VARIABLE
-        return [Warning('It is not said where tasks go.', hint=hint, id='spoold.W001')]
+        return [Warning('Nothing says where tasks go.', hint=hint, id='spoold.W001')]
     try:
         places = places_in(told)
     except (DestinationUnknown, TypeError) as error:
