@@ -127,7 +127,7 @@ describe('spoold check, about schedules', { concurrency: true }, () => {
     assert.doesNotMatch(`${stdout}${stderr}`, /never/)
   })
 
-  it('names the zone in which schedules count, and where the zone comes from', async () => {
+  it('names the zone of schedules, and where the zone comes from', async () => {
     const cron = 'cron = 0 3 * * * true'
     for (const [lines, tz, line] of [
       [
@@ -149,7 +149,7 @@ describe('spoold check, about schedules', { concurrency: true }, () => {
     ] as const) {
       const { stdout } = await checked(lines, { TZ: tz })
       assert.equal(
-        stdout.split('\n').find(each => each.startsWith('schedules')),
+        stdout.split('\n').find(each => each.startsWith('the time zone')),
         line,
       )
     }
@@ -164,7 +164,7 @@ describe('spoold check, about schedules', { concurrency: true }, () => {
         const { stdout, stderr } = await checked(lines, env)
         assert.match(
           `${stdout}${stderr}`,
-          new RegExp(`${where}: warning: TZ=.* names no time zone: .* count in UTC`),
+          new RegExp(`${where}: warning: TZ=.* names no time zone: .* are in UTC`),
         )
       }
     for (const tz of [
