@@ -178,7 +178,8 @@ describe('daemonize', { concurrency: 3 }, () => {
     assert.equal(await starter.code(), 0)
     assert.equal(starter.output, '')
     await until('the log says that the daemon runs', () => text().includes(`is running (pid: ${pid})`))
-    assert.equal(sessionOf(pid), pid, 'a session of its own')
+    assert.notEqual(sessionOf(pid), sessionOf(process.pid), 'a session of its own')
+    assert.notEqual(sessionOf(pid), pid, 'which it does not lead: it cannot get a terminal')
     assert.deepEqual(
       [0, 1, 2].map(fd => openFile(pid, fd)),
       ['/dev/null', log, log],

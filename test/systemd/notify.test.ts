@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { chmodSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { giveAway, USER } from '../helpers/canaries.js'
@@ -292,7 +292,7 @@ describe('a daemon that is not the process that systemd started', { skip }, () =
       cwd: home,
       env: { NOTIFY_SOCKET: manager.socket, WATCHDOG_USEC: String(SECOND), NODE_OPTIONS: STANDS_STILL(go) },
     })
-    const pidIn = () => Number(readFileSync(join(home, 'pid'), 'utf8'))
+    const pidIn = () => Number(existsSync(join(home, 'pid')) ? readFileSync(join(home, 'pid'), 'utf8') : 0)
     return { manager, starter, pidIn, goOn: () => writeFileSync(go, '') }
   }
 
@@ -307,6 +307,25 @@ describe('a daemon that is not the process that systemd started', { skip }, () =
     await untilGone(pidIn())
     await manager.heard('STOPPING')
     assert.equal(manager.with('STOPPING').length, 1)
+  })
+
+  // systemd kills a main process that is not its own child at once when it stops the service
+  it('is no child of the first process any more when it sends its MAINPID', async () => {
+    const { manager, starter, pidIn, goOn } = await launch({ daemonize: 'log' })
+    await until('the daemon has written its pid', () => pidIn() > 0)
+    starter.child.kill('SIGSTOP')
+    endWithTest(pidIn())
+    await manager.heard('READY')
+    assert.match(readFileSync(`/proc/${starter.pid}/stat`, 'latin1'), /\) T /)
+    assert.doesNotMatch(
+      readFileSync(`/proc/${pidIn()}/status`, 'latin1'),
+      new RegExp(`PPid:\t${starter.pid}\n`),
+    )
+    starter.child.kill('SIGCONT')
+    goOn()
+    assert.equal(await starter.code(), 0, starter.output)
+    process.kill(pidIn(), 'SIGTERM')
+    await untilGone(pidIn())
   })
 
   const asRoot = { 'master-as-root': true, uid: USER, gid: USER }

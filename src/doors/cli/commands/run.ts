@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { ERROR_CATALOGUE, type ErrorCode, messageOf, SpooldError } from '../../../base/errors.js'
+import { ERROR_CATALOGUE, type ErrorCode, messageOf, quietly, SpooldError } from '../../../base/errors.js'
 import { openLogFile } from '../../../base/log/output.js'
 import type { Options } from '../../../formats/config/option-table.js'
 import type { Sources } from '../../../formats/ini/read-config.js'
@@ -106,13 +106,18 @@ async function underRoot(options: Options, inherited: readonly number[]): Promis
   }
 }
 
+/** A process that has failed stays connected until it ends: then its sockets and files are free. */
 function tell(word: Word): void {
   if (!process.connected) return
-  process.send?.(word, () => process.disconnect?.())
+  process.send?.(word, () => {
+    if ('started' in word) process.disconnect?.()
+  })
 }
 
 /**
- * Starts this program again without a terminal, and waits until the daemon runs or reports why it cannot.
+ * Starts this program again without a terminal, and waits until the daemon runs or reports why it cannot. The shell between them
+ * ends at once, like uWSGI's first fork (core/utils.c, daemonize): a service manager adopts the daemon before it hears of it.
+ * systemd kills a main process that is not its own child at once when it stops the service, without any mercy.
  *
  * @throws SpooldError LOG_UNWRITABLE, START_FAILED
  */
@@ -124,13 +129,16 @@ async function sendToBackground(
   const log = openLogFile(logFile, new Opener(identityOf(options)))
   const [script = '', ...args] = process.argv.slice(1)
   const flag = `${BACKGROUND_FLAG}=${inherited.length}`
-  const child = spawn(process.execPath, [...process.execArgv, script, flag, ...args], {
+  const command = [process.execPath, ...process.execArgv, script, flag, ...args]
+  const child = spawn('/bin/sh', ['-c', '"$@" >&2 & echo $!', 'sh', ...command], {
     detached: true,
-    stdio: ['ignore', log, log, 'ipc', ...inherited],
+    stdio: ['ignore', 'pipe', log, 'ipc', ...inherited],
   })
   closeSync(log)
   // a signal that stops this process before the daemon runs is meant for the daemon
-  for (const signal of STOPS) process.on(signal, () => child.kill(signal))
+  const pid = new Promise<number>(told => child.stdout?.once('data', line => told(Number(String(line)))))
+  for (const signal of STOPS)
+    process.on(signal, () => void pid.then(its => quietly(() => process.kill(its, signal))))
   const failure = await hearOf(child, logFile)
   if (failure !== undefined) throw failure
   return 0
