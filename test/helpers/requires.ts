@@ -1,6 +1,7 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { rehearseBoot } from './booted-systemd.js'
 import { ENVIRONMENTS, isInstalled, PYTHON, python, type Version } from './python.js'
 
 /** Debian's uWSGI. */
@@ -29,6 +30,7 @@ const PROBES = {
     execFileSync('systemd-notify', ['--version'], { stdio: 'ignore' })
     execFileSync('systemd-analyze', ['--version'], { stdio: 'ignore' })
   },
+  'systemd-boot': rehearseBoot,
   logrotate: () => execFileSync('logrotate', ['--version'], { stdio: 'ignore' }),
   zsh: () => execFileSync('zsh', ['-c', 'zmodload zsh/zpty'], { stdio: 'ignore' }),
   fish: () => execFileSync('fish', ['--version'], { stdio: 'ignore' }),

@@ -99,6 +99,13 @@ describe('spoold unit', () => {
     assert.deepEqual(valuesOf(lines, 'EnvironmentFile'), ['-%h/.config/app.env'])
   })
 
+  it('prints a hardened service for systemctl --user, which takes no capabilities away', async () => {
+    const { lines } = await application().print('--user', '--hardened')
+    assert.deepEqual(valuesOf(lines, 'ProtectSystem'), ['strict'])
+    for (const name of ['CapabilityBoundingSet', 'PrivateDevices', 'ProtectClock', 'ProtectKernelLogs'])
+      assert.deepEqual(valuesOf(lines, name), [], name)
+  })
+
   it('prints a oneshot service, which systemd does not restart, for drain = true', async () => {
     const { lines } = await application({ drain: true }).print()
     assert.deepEqual(valuesOf(lines, 'Type'), ['oneshot'])

@@ -150,24 +150,31 @@ function hardeningLines(plan: ServicePlan): string[] {
     ...(isIn(TEMPORARY)
       ? ['# PrivateTmp= is left out: something that is used lies there']
       : ['PrivateTmp=yes']),
-    'PrivateDevices=yes',
     'NoNewPrivileges=yes',
-    `CapabilityBoundingSet=${hasLowPort ? 'CAP_NET_BIND_SERVICE' : ''}`,
     'RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6',
     'RestrictNamespaces=yes',
     'RestrictRealtime=yes',
     'RestrictSUIDSGID=yes',
     'LockPersonality=yes',
-    'ProtectClock=yes',
     'ProtectControlGroups=yes',
     'ProtectHostname=yes',
-    'ProtectKernelLogs=yes',
-    'ProtectKernelModules=yes',
     'ProtectKernelTunables=yes',
     'SystemCallArchitectures=native',
     '# Node asks for memory protection keys',
     'SystemCallFilter=@system-service @pkey',
     'SystemCallErrorNumber=EPERM',
+    ...(plan.isUserUnit ? [] : capabilityLines(hasLowPort)),
+  ]
+}
+
+/** What takes capabilities away. The manager of a user may not do that: the service would not start (218/CAPABILITIES). */
+function capabilityLines(hasLowPort: boolean): string[] {
+  return [
+    `CapabilityBoundingSet=${hasLowPort ? 'CAP_NET_BIND_SERVICE' : ''}`,
+    'PrivateDevices=yes',
+    'ProtectClock=yes',
+    'ProtectKernelLogs=yes',
+    'ProtectKernelModules=yes',
   ]
 }
 
