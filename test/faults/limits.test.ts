@@ -146,14 +146,14 @@ describe('a command for more spools than it may have open files', () => {
     return { stdout, stderr }
   }
 
-  it('holds none of them open after its part there: ls and status show all, purge and retry act in all', () => {
+  it('shows them all with ls and status, and acts in all of them with purge and retry', () => {
     const run = (...args: string[]) => limited(...args, ...spools).stdout.split('\n')
     const [listed, seen] = [run('ls'), run('status')]
     for (const each of spools) assert.ok(listed.includes(`${each}:`) && seen.includes(each), each)
     for (const command of ['purge', 'retry']) run(command, '--all')
   })
 
-  it('holds none of them open while it looks for daemons and named tasks: quiet, logs, hold, show and wait', () => {
+  it('looks for daemons and named tasks in all of them with quiet, logs, hold, show and wait', () => {
     for (const command of ['quiet', 'logs']) {
       const { stderr } = limited(command, ...spools)
       for (const each of spools) assert.ok(stderr.includes(`${each}: no daemon runs it`), each)

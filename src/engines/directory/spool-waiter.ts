@@ -2,7 +2,6 @@ import { quietly } from '../../base/errors.js'
 import { type Ref, toByteString } from '../../base/task/ref.js'
 import { controlSocketsOf } from '../control/client.js'
 import { fateOf } from '../spool/admin/fate.js'
-import { closeState } from '../spool/state-directory.js'
 import type { Ended } from '../task-store.js'
 import { type Word, WordOfDaemon } from './word-of-daemon.js'
 
@@ -24,7 +23,7 @@ const SHARE = 10
 
 /**
  * Waits for tasks of one spool to end. Its daemons say how they end. What no daemon says is read from the directory, and so
- * is everything where no daemon answers. Between two looks nothing of the spool is open, because a command may wait in many.
+ * is everything where no daemon answers.
  */
 export class SpoolWaiter {
   readonly #spool: string
@@ -73,7 +72,6 @@ export class SpoolWaiter {
       fresh.push(word)
       void word.ended.then(() => this.#words.delete(path))
     }
-    closeState(this.#bytes)
     await Promise.all(fresh.map(({ begun }) => begun))
   }
 
@@ -95,7 +93,6 @@ export class SpoolWaiter {
   #lookAtAll(isLast: boolean): boolean {
     let isWordDue = false
     for (const ref of this.#waiting.keys()) if (this.#look(ref, isLast)) isWordDue = true
-    closeState(this.#bytes)
     return isWordDue
   }
 

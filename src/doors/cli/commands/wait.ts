@@ -11,7 +11,6 @@ import { chunksOf } from '../../../engines/directory/word-of-daemon.js'
 import { daemonSocketsOf, openTaskStore } from '../../../engines/open-engine.js'
 import { seenLetter } from '../../../engines/spool/admin/task-view.js'
 import { createdAtMicros, hasUwsgiPrefix } from '../../../engines/spool/names.js'
-import { closeState } from '../../../engines/spool/state-directory.js'
 import type { Ended, TaskStore } from '../../../engines/task-store.js'
 import { isRedisAddress } from '../../../formats/protocol/redis-address.js'
 import { ownersSight } from '../../../formats/protocol/sight.js'
@@ -152,8 +151,6 @@ async function stateOf(store: TaskStore, ref: Ref): Promise<string> {
     return (await store.view(ref))?.state ?? 'gone'
   } catch {
     return 'closed to this user'
-  } finally {
-    closeState(store.spool)
   }
 }
 
