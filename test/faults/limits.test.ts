@@ -153,13 +153,14 @@ describe('a command for more spools than it may have open files', () => {
     for (const command of ['purge', 'retry']) run(command, '--all')
   })
 
-  it('looks for daemons and named tasks in all of them with quiet, logs, hold, show and wait', () => {
+  it('looks for daemons and named tasks in all of them with quiet, logs, hold, release, show and wait, also beside leases', () => {
     for (const command of ['quiet', 'logs']) {
       const { stderr } = limited(command, ...spools)
       for (const each of spools) assert.ok(stderr.includes(`${each}: no daemon runs it`), each)
     }
+    for (const each of spools) mkdirSync(join(each, '.spoold/locks'), { mode: 0o700 })
     const files = spools.map(each => drop(each))
-    limited('hold', ...files)
+    for (const command of ['hold', 'release']) limited(command, ...files)
     const { stdout: shown } = limited('show', ...files)
     const { stderr: awaited } = limited('wait', '--timeout', '1s', ...files)
     for (const each of files) assert.ok(shown.includes(each), each)
