@@ -20,6 +20,9 @@ const LOOK_BESIDE_MS = 1000
 const WORD_MS = 250
 /** Each pause is at least this many times as long as the look before it, however many tasks there are. */
 const SHARE = 10
+/** The most daemons that this process listens to: each takes a connection. Of the tasks of others, it sees only that they end. */
+const MOST_WORDS = 32
+let words = 0
 
 /**
  * Waits for tasks of one spool to end. Its daemons say how they end. What no daemon says is read from the directory, and so
@@ -66,11 +69,15 @@ export class SpoolWaiter {
     const fresh: WordOfDaemon[] = []
     const sockets = quietly(() => controlSocketsOf(this.#spool), []) // the directory of the sockets may be closed to us
     for (const path of sockets) {
-      if (this.#words.has(path)) continue
+      if (this.#words.has(path) || words === MOST_WORDS) continue
       const word = new WordOfDaemon(path, this.#spool, [...this.#waiting.keys()], said => this.#hear(said))
       this.#words.set(path, word)
       fresh.push(word)
-      void word.ended.then(() => this.#words.delete(path))
+      words++
+      void word.ended.then(() => {
+        words--
+        this.#words.delete(path)
+      })
     }
     await Promise.all(fresh.map(({ begun }) => begun))
   }
