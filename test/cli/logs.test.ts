@@ -1,19 +1,43 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdirSync, readdirSync, readlinkSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, readdirSync, readlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { askDaemon } from '#src/engines/control/client.js'
+import { USER } from '../helpers/canaries.js'
 import { inProcess } from '../helpers/cli.js'
 import { controlOf, snapshotOf } from '../helpers/control.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { drop } from '../helpers/files.js'
+import { TestProcess } from '../helpers/process.js'
+import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { BIN, spoolDirectory, workspace } from '../helpers/workspace.js'
 
 describe('spoold logs and quiet', () => {
+  it('name the directory or the socket that is closed to this user', {
+    skip: skipUnless('root'),
+  }, async () => {
+    const spool = spoolDirectory()
+    chmodSync(dirname(spool), 0o755)
+    chmodSync(spool, 0o755)
+    await startDaemon({ spool })
+    const state = join(spool, '.spoold')
+    const asUser = [`--reuid=${USER}`, `--regid=${USER}`, '--clear-groups', process.execPath, BIN]
+    for (const command of ['logs', 'quiet'])
+      for (const [mode, refused] of [
+        [0o700, `spoold: ${spool}: EACCES: permission denied, scandir '${state}'`],
+        [0o755, `spoold: ${spool}: connect EACCES ${join(state, 'control')}`],
+      ] as const) {
+        chmodSync(state, mode)
+        const user = new TestProcess('setpriv', [...asUser, command, spool])
+        assert.equal(await user.code(), 1)
+        assert.ok(user.output.startsWith(refused), user.output)
+      }
+  })
+
   it('ask each daemon of a configuration once', async () => {
     const [spool, other] = [spoolDirectory(), spoolDirectory()]
     const view = join(workspace(), 'view.sock')

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { COMMANDS } from '#src/doors/cli/command-table.js'
@@ -272,6 +272,25 @@ describe('spoold check', () => {
     assert.match(
       wrong.stdout,
       /command line: error: umask: expected 3 or 4 octal digits.*\n.*: 1 error, 0 warn/,
+    )
+  })
+
+  it('reports an error when the spool is a link to a directory whose name is not UTF-8', async () => {
+    const directory = workspace()
+    const target = Buffer.concat([Buffer.from(`${directory}/`), Buffer.of(0xe9)])
+    mkdirSync(target)
+    symlinkSync(target, join(directory, 'spool'))
+    const { code, stdout } = await inProcess([
+      'check',
+      '--spooler-exec',
+      'true',
+      '--spooler',
+      join(directory, 'spool'),
+    ])
+    assert.equal(code, 1)
+    assert.match(
+      stdout,
+      /^command line: error: spooler: \S+\/spool is a link to a directory whose name is not UTF-8$/m,
     )
   })
 

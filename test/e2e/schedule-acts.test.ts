@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
+import { look } from '#src/doors/cli/top/source.js'
 import { askDaemon } from '#src/engines/control/client.js'
 import { readAudit } from '#src/engines/spool/admin/audit.js'
 import type { ScheduleSnapshot } from '#src/runtime/stats/snapshot.js'
@@ -110,6 +111,21 @@ describe('a schedule', { concurrency: 3 }, () => {
       assert.match(said, new RegExp(`the ${origin} (?:has|have) it: pause it until that changes`))
     }
     assert.equal((await schedulesOf(spool)).length, 2)
+  })
+
+  it('is shown in top as the command lists it: from where it is, and in which time zone', async () => {
+    const spool = spoolDirectory()
+    await withSignals(SIGNALS, {
+      spool,
+      ini: { cron: '0 3 1 1 -1 true' },
+      env: { ...process.env, TZ: 'Asia/Tokyo' },
+    })
+    const { id } = await only(spool)
+    const { said } = await schedules(spool)
+    const { rows } = await look({ spool, tab: 'schedules', filter: '', daemons: {} })
+    const [row = assert.fail()] = rows
+    assert.deepEqual(row.cells.slice(1), ['configuration', '0 3 1 1 -1 (Asia/Tokyo)', 'command true'])
+    assert.equal(said.split('\n').at(-1)?.replace(/ {2,}/g, ' '), [id, ...row.cells].join(' '))
   })
 
   it('that runs a command runs it at once by hand, unless it is unique and still runs', async () => {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import {
   chmodSync,
   chownSync,
@@ -10,12 +11,16 @@ import {
   truncateSync,
   writeFileSync,
 } from 'node:fs'
+import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { USER } from '../helpers/canaries.js'
 import { spoold } from '../helpers/cli.js'
+import { controlOf } from '../helpers/control.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
+import { socketsOf } from '../helpers/proc.js'
+import { TestProcess } from '../helpers/process.js'
 import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { deadOf } from '../helpers/witness.js'
@@ -146,25 +151,45 @@ describe('a command for more spools than it may have open files', () => {
     return { stdout, stderr }
   }
 
-  it('holds none of them open after its part there: ls and status show all, purge and retry act in all', () => {
+  it('shows them all with ls and status, and acts in all of them with purge and retry', () => {
     const run = (...args: string[]) => limited(...args, ...spools).stdout.split('\n')
     const [listed, seen] = [run('ls'), run('status')]
     for (const each of spools) assert.ok(listed.includes(`${each}:`) && seen.includes(each), each)
     for (const command of ['purge', 'retry']) run(command, '--all')
   })
 
-  it('holds none of them open while it looks for daemons and named tasks: quiet, logs, hold, show and wait', () => {
+  it('looks for daemons and named tasks in all of them with quiet, logs, hold, release, show and wait, also beside leases', () => {
     for (const command of ['quiet', 'logs']) {
       const { stderr } = limited(command, ...spools)
       for (const each of spools) assert.ok(stderr.includes(`${each}: no daemon runs it`), each)
     }
+    for (const each of spools) mkdirSync(join(each, '.spoold/locks'), { mode: 0o700 })
     const files = spools.map(each => drop(each))
-    limited('hold', ...files)
+    for (const command of ['hold', 'release']) limited(command, ...files)
     const { stdout: shown } = limited('show', ...files)
     const { stderr: awaited } = limited('wait', '--timeout', '1s', ...files)
     for (const each of files) assert.ok(shown.includes(each), each)
     assert.match(awaited, /^spoold: nor have 70 more$/m)
     assert.doesNotMatch(awaited, /unreadable/)
+  })
+
+  it('waits in all of them, and says of each task that it is dead, although no daemon answers at their sockets', async t => {
+    const files = spools.map(each => drop(each))
+    for (const each of spools) {
+      const stuck = createServer().listen(controlOf(each))
+      t.after(() => stuck.close())
+      await once(stuck, 'listening')
+    }
+    const command = ['--nofile=96:96', process.execPath, BIN, 'wait', ...files]
+    const wait = new TestProcess('prlimit', command)
+    await until('it is connected', () => socketsOf(wait.pid) > 0)
+    assert.equal((await spoold(['cancel', ...files])).code, 0)
+    assert.equal(await wait.code(), 1)
+    const said = wait.output.trim().split('\n')
+    const dead = files.map(
+      each => `spoold: dead ${each}: cancelled: it was cancelled, and was not running (attempts: 0)`,
+    )
+    assert.deepEqual(said.sort(), dead.sort())
   })
 })
 

@@ -171,12 +171,16 @@ tasks.task('${name}', () => JOURNAL('${name}'))`
     assert.doesNotMatch(daemon.output, /secret|wrong/)
   })
 
-  it('has the address of its spool refused by fsck and doctor, which need a directory', async () => {
+  it('has the address of its spool refused by fsck, which needs a directory, and by doctor, which needs an ini', async () => {
     const spooler = redis.address('refused')
-    for (const command of ['fsck', 'doctor']) {
+    for (const [command, what] of [
+      ['fsck', /name spools in directories$/m],
+      ['doctor', /takes ini files, .*: spoold doctor app\.ini$/m],
+    ] as const) {
       const { code, stderr } = await inProcess([command, spooler])
       assert.notEqual(code, 0, command)
       assert.match(stderr, /NOT_ON_REDIS/, command)
+      assert.match(stderr, what)
     }
   })
 })

@@ -14,7 +14,7 @@ import { formatProblem, Problems, type Where } from '../../formats/ini/setting.j
 import { fallbackOf, isRedisAddress, parseRedisAddress } from '../../formats/protocol/redis-address.js'
 import { checkSchedules, schedulesOf } from '../../runtime/schedule/ini-schedules.js'
 import { ownZone, zoneNamed, zoneOrigin } from '../../runtime/schedule/zone.js'
-import { isLinkToNothing, isMissing, statsOf, whyUnreadable } from '../../system/file-stats.js'
+import { isLinkToNothing, isMissing, realPathOf, statsOf, whyUnreadable } from '../../system/file-stats.js'
 import { findGroup, findUser } from '../../system/identity.js'
 import { checkNetwork, checkPublishing, type Report } from '../net/check.js'
 import { checkScaling, saying } from './check-scaling.js'
@@ -253,6 +253,9 @@ function checkDirectoryOrFree(name: string, path: string, where: Where, problems
   const parent = resolve(path, '..')
   if (stats !== undefined) {
     if (!stats.isDirectory()) problems.error(where, `${name}: expected a directory, got the file ${path}`)
+    else if (realPathOf(path) === undefined)
+      // Node replaces the bytes
+      problems.error(where, `${name}: ${path} is a link to a directory whose name is not UTF-8`)
   } else if (isLinkToNothing(path)) {
     problems.error(where, `${name}: ${path} is a link that leads nowhere`)
   } else if (/[ \t][;#]/.test(path)) {

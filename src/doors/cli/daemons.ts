@@ -5,7 +5,6 @@ import { toByteString } from '../../base/task/ref.js'
 import { askDaemon, askEach, connectTo, controlSocketsOf } from '../../engines/control/client.js'
 import { daemonSocketsOf, openEngine } from '../../engines/open-engine.js'
 import { neighboursOf } from '../../engines/spool/neighbours.js'
-import { closeState } from '../../engines/spool/state-directory.js'
 import { readDaemonFacts } from '../../runtime/stats/read-snapshot.js'
 import type { DaemonFacts } from '../../runtime/stats/snapshot.js'
 import type { Place } from './places.js'
@@ -26,7 +25,7 @@ export interface FoundDaemons {
   readonly silent: ReadonlyArray<{ readonly place: Place; readonly because: string }>
 }
 
-/** Finds the daemons of spools, by their control sockets. Nothing of the spools is open afterwards. */
+/** Finds the daemons of spools, by their control sockets. */
 export async function findDaemons(places: readonly Place[]): Promise<FoundDaemons> {
   const daemons = new Map<string, LiveDaemon>()
   const silent: Array<{ place: Place; because: string }> = []
@@ -47,8 +46,6 @@ export async function findDaemons(places: readonly Place[]): Promise<FoundDaemon
       })
     } catch (error) {
       silent.push({ place, because: messageOf(error) })
-    } finally {
-      closeState(toByteString(place.spool))
     }
   return { daemons: [...daemons.values()], silent }
 }

@@ -1,8 +1,6 @@
 import { counted } from '../../base/counted.js'
 import { doEach } from '../../base/each.js'
 import { errnoOf, messageOf, SpooldError } from '../../base/errors.js'
-import { toByteString } from '../../base/task/ref.js'
-import { closeState } from '../../engines/spool/state-directory.js'
 import { asOwners } from './acting-owner.js'
 import type { CommandContext } from './context.js'
 import { commandExitCode, EX_USAGE, ofServer } from './exit-code.js'
@@ -41,7 +39,7 @@ export async function inEachSpool(
   })
 }
 
-/** Acts in one of several spools, and holds nothing of it open afterwards. @returns the exit code */
+/** Acts in one of several spools. @returns the exit code */
 export async function codeFor(
   place: Place,
   act: (place: Place) => number | Promise<number>,
@@ -54,8 +52,6 @@ export async function codeFor(
     const { text, exitCode } = await refusalOf(error, place)
     output.complain(text)
     return exitCode
-  } finally {
-    closeState(toByteString(place.spool))
   }
 }
 

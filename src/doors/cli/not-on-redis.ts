@@ -22,10 +22,11 @@ export function isOnRedis(value: unknown): boolean {
 }
 
 export function notOnRedis(command: string): SpooldError {
-  const why = WHY[command] ?? `spoold ${command} does not work with a spool on Redis yet`
-  return new SpooldError('NOT_ON_REDIS', `${why}: name spools in directories`)
+  const why = `spoold ${command} does not work with a spool on Redis yet: name spools in directories`
+  return new SpooldError('NOT_ON_REDIS', WHY[command] ?? why)
 }
 
 const WHY: Readonly<Record<string, string>> = {
-  fsck: 'spoold fsck repairs the files of a directory, and there are none of a spool on Redis (spoold doctor app.ini examines that)',
+  doctor: 'spoold doctor takes ini files, and examines each Redis that they name: spoold doctor app.ini',
+  fsck: 'spoold fsck repairs the files of a directory, and there are none of a spool on Redis (spoold doctor app.ini examines that): name spools in directories',
 }

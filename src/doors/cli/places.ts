@@ -7,7 +7,6 @@ import { believeDaemonsOf } from '../../engines/control/home.js'
 import { openTaskStore } from '../../engines/open-engine.js'
 import { configureHidden } from '../../engines/spool/hidden-keys.js'
 import { isPriorityDirectory, STATE_DIRECTORY } from '../../engines/spool/names.js'
-import { closeState } from '../../engines/spool/state-directory.js'
 import type { TaskStore } from '../../engines/task-store.js'
 import { type ResolvedOptions, resolveOptions } from '../../formats/config/options.js'
 import { readConfig } from '../../formats/ini/read-config.js'
@@ -183,7 +182,7 @@ interface TasksOptions extends IniOptions {
 /**
  * Returns the tasks that words name, by their files, their names or their ids; the same for looking, changing and waiting. Looks
  * into every spool in which a task may be; a spool that is away does not hide the others. A word means all tasks that have its
- * name. Nothing of the spools is open afterwards.
+ * name.
  *
  * If all of the spools have one owner, root becomes that owner first.
  *
@@ -234,8 +233,6 @@ export async function tasksOf(
         sought.push({ ...address, ...(stored === undefined ? {} : { stored }) })
       } catch (error) {
         away ??= error
-      } finally {
-        closeState(toByteString(address.place.spool))
       }
     if (found.length > 0) named.push(...found)
     else if (away === undefined) named.push({ word, how: 'gone', sought })

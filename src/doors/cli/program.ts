@@ -16,6 +16,8 @@ import { addOptionFlags, BACKGROUND_FLAG, completeAbbreviations, UNDER_ROOT_FLAG
 import { Output, ReaderGone } from './output.js'
 import { readVersion } from './version.js'
 
+/** How many spools a command holds open, however many it is for; above what any command uses at the same time. */
+const SPOOLS_HELD = 32
 const WRONG_USAGE = new SpooldError('USAGE', 'the command line is wrong')
 const NAMES = ['help', ...COMMANDS.map(({ name }) => name)]
 
@@ -113,6 +115,8 @@ function createProgram(
         refuseRedis(row.name, [...words, ...Object.values(own)])
         if (as !== undefined) await (await import('./acting-owner.js')).actAs(as, context.ownProcess)
         const act = await row.load()
+        const { holdStates } = await import('../../engines/spool/state-directory.js')
+        holdStates(SPOOLS_HELD)
         done(await act(words, own, context))
       },
     )

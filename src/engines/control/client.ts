@@ -1,4 +1,3 @@
-import { readdirSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { constants } from 'node:os'
 import { basename, dirname, join } from 'node:path'
@@ -7,7 +6,7 @@ import { errnoOf, messageOf } from '../../base/errors.js'
 import { displayName, toByteString } from '../../base/task/ref.js'
 import { type ControlReply, formatRequest, parseReply } from '../../formats/control/protocol.js'
 import { systemError } from '../../system/calls.js'
-import { lstatSync } from '../../system/files/anchored-path.js'
+import { lstatSync, readdirSync } from '../../system/files/anchored-path.js'
 import { STATE_DIRECTORY } from '../spool/names.js'
 import { findState } from '../spool/state-directory.js'
 import { LineBuffer } from './line-buffer.js'
@@ -91,7 +90,10 @@ export function connectTo(path: string): Socket {
   const [state, name] = [findState(toByteString(dirname(dirname(path)))), basename(path)]
   if (state === undefined || !isOwners(state, name))
     throw systemError(-constants.errno.ENOENT, 'connect', path)
-  return connect(`${state}/${name}`)
+  const at = `${state}/${name}`
+  return connect(at).once('error', error => {
+    error.message = error.message.replace(at, path)
+  })
 }
 
 /**

@@ -2,7 +2,6 @@ import { quietly } from '../../base/errors.js'
 import { type Ref, toByteString } from '../../base/task/ref.js'
 import { controlSocketsOf } from '../control/client.js'
 import { fateOf } from '../spool/admin/fate.js'
-import { closeState } from '../spool/state-directory.js'
 import type { Ended } from '../task-store.js'
 import { type Word, WordOfDaemon } from './word-of-daemon.js'
 
@@ -21,10 +20,13 @@ const LOOK_BESIDE_MS = 1000
 const WORD_MS = 250
 /** Each pause is at least this many times as long as the look before it, however many tasks there are. */
 const SHARE = 10
+/** The most daemons that this process listens to: each takes a connection. Of the tasks of others, it sees only that they end. */
+const MOST_WORDS = 32
+let words = 0
 
 /**
  * Waits for tasks of one spool to end. Its daemons say how they end. What no daemon says is read from the directory, and so
- * is everything where no daemon answers. Between two looks nothing of the spool is open, because a command may wait in many.
+ * is everything where no daemon answers.
  */
 export class SpoolWaiter {
   readonly #spool: string
@@ -67,13 +69,16 @@ export class SpoolWaiter {
     const fresh: WordOfDaemon[] = []
     const sockets = quietly(() => controlSocketsOf(this.#spool), []) // the directory of the sockets may be closed to us
     for (const path of sockets) {
-      if (this.#words.has(path)) continue
+      if (this.#words.has(path) || words === MOST_WORDS) continue
       const word = new WordOfDaemon(path, this.#spool, [...this.#waiting.keys()], said => this.#hear(said))
       this.#words.set(path, word)
       fresh.push(word)
-      void word.ended.then(() => this.#words.delete(path))
+      words++
+      void word.ended.then(() => {
+        words--
+        this.#words.delete(path)
+      })
     }
-    closeState(this.#bytes)
     await Promise.all(fresh.map(({ begun }) => begun))
   }
 
@@ -95,7 +100,6 @@ export class SpoolWaiter {
   #lookAtAll(isLast: boolean): boolean {
     let isWordDue = false
     for (const ref of this.#waiting.keys()) if (this.#look(ref, isLast)) isWordDue = true
-    closeState(this.#bytes)
     return isWordDue
   }
 

@@ -339,7 +339,7 @@ class Persistence {
   #refusedFor({ id }: HeldJob, error: unknown): void {
     if (this.#refused++ > 0) return
     const why = whyNot(error)
-    const hint = why.includes('spoold doctor') ? '' : ' (spoold doctor examines it)'
+    const hint = why.includes('spoold doctor') ? '' : ' (spoold doctor app.ini examines it)'
     this.#tell(
       id,
       `the outcome of its run cannot be stored, and this is tried again until it succeeds: ${why}${hint}`,

@@ -59,7 +59,7 @@ export function isAway(error: unknown): error is SpooldError {
 export function whyNot(thrown: unknown): string {
   const { message } = firstOf(thrown)
   if (thrown instanceof SpooldError || !LOST.test(message)) return messageOf(firstOf(thrown))
-  return 'the connection ended before it answered; it is tried again at least every second (spoold doctor examines it)'
+  return 'the connection ended before it answered; it is tried again at least every second (spoold doctor app.ini examines it)'
 }
 
 /** True if Redis lets nobody in, or not this user, which does not end by itself. @param why as people are told */
@@ -89,7 +89,7 @@ export function serverFault(thrown: unknown): SpooldError | undefined {
   const cause = firstOf(thrown)
   const { name, message } = cause
   if (name === 'ReplyError') {
-    const hint = NO_RIGHT.test(message) ? RIGHTS : 'spoold doctor examines it'
+    const hint = NO_RIGHT.test(message) ? RIGHTS : 'spoold doctor app.ini examines it'
     return new SpooldError('REDIS_REFUSED', `Redis refuses: ${message} (${hint})`, { cause })
   }
   if (name !== 'MaxRetriesPerRequestError' && !CLIENT.test(message)) return undefined

@@ -75,14 +75,34 @@ function recordLocker(): LockWay {
 
 /** Leases in `.spoold/locks`, if record locks cannot be trusted (NFS without lockd). A plain uWSGI does not see them. */
 function leaseLocker(spool: string, isDead: JudgeLease): LockWay {
-  const { path: directory } = holdLeases(spool) // never released: the library uses its paths as long as the process lives
-  const pathOf = (ref: Ref) => `${directory}/${leaseName(ref)}`
   const leases = openLeases(isDead)
+  /** The leases that this process has. The library uses the path of a lease until it is given back. */
+  const held = new Map<Ref, { readonly directory: Directory; readonly path: string }>()
   return {
     kind: 'lockfile',
-    tryLock: (_fd, ref) => leases.tryTake(pathOf(ref), ref),
-    holds: ref => leases.holds(pathOf(ref)),
-    unlock: ref => leases.giveBack(pathOf(ref)),
+    tryLock(_fd, ref) {
+      const directory = holdLeases(spool)
+      const path = `${directory.path}/${leaseName(ref)}`
+      let isTaken = false
+      try {
+        isTaken = leases.tryTake(path, ref)
+      } finally {
+        if (isTaken) held.set(ref, { directory, path })
+        else directory.release()
+      }
+      return isTaken
+    },
+    holds(ref) {
+      const lease = held.get(ref)
+      return lease !== undefined && leases.holds(lease.path)
+    },
+    unlock(ref) {
+      const lease = held.get(ref)
+      if (lease === undefined) return
+      held.delete(ref)
+      leases.giveBack(lease.path)
+      lease.directory.release()
+    },
     unshare() {},
   }
 }

@@ -25,6 +25,7 @@ interface State {
 
 /** Open `.spoold` directories by spool, cached for uses in quick succession, such as a series of failures. */
 const states = new Map<string, State>()
+let mostStates = Number.POSITIVE_INFINITY
 /** Directories that are released one interval later, because operations that have begun may still use their paths. */
 let retired: Directory[] = []
 const IDLE_MS = 1000
@@ -49,6 +50,11 @@ function retire(spool: string, { directory }: State): void {
 }
 
 function keep(spool: string, directory: Directory): void {
+  const [first] = states
+  if (first !== undefined && states.size >= mostStates) {
+    states.delete(first[0])
+    first[1].directory.release()
+  }
   states.set(spool, { directory, isUsed: true })
   clock ??= setInterval(tidy, IDLE_MS).unref()
 }
@@ -82,13 +88,11 @@ export function findState(spool: string): string | undefined {
 }
 
 /**
- * Closes `.spoold` at once, for a process that goes on to other spools. Nothing may still use its path.
- *
- * @param spool as it was given to `findState`
+ * Makes this process hold the `.spoold` of at most so many spools open: one more closes that of the first. For a command, which
+ * goes from spool to spool; more than so many must not be in use at the same time.
  */
-export function closeState(spool: string): void {
-  states.get(spool)?.directory.release()
-  states.delete(spool)
+export function holdStates(most: number): void {
+  mostStates = most
 }
 
 /**

@@ -186,6 +186,7 @@ export const linkSync = plainly((from: Path, to: Path) => {
   calls().linkat(source.directory, source.name, target.directory, target.name)
 })
 export const symlinkSync = plainly((text: Path, path: Path) => fs.symlinkSync(text, path))
+export const readdirSync = plainly((path: Path) => fs.readdirSync(path))
 export const readlinkSync = plainly((path: Path) => fs.readlinkSync(path, 'latin1'))
 export const readFileSync = plainly((path: Path) => {
   const fd = fs.openSync(path, READ)

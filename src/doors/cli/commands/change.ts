@@ -1,11 +1,10 @@
 import { type Selection, selectionOf } from '../../../admin/operate/selection.js'
 import { doEach } from '../../../base/each.js'
 import { errnoOf, messageOf, SpooldError } from '../../../base/errors.js'
-import { type Ref, toByteString } from '../../../base/task/ref.js'
+import type { Ref } from '../../../base/task/ref.js'
 import { openTaskStore } from '../../../engines/open-engine.js'
 import { namesForAudit } from '../../../engines/spool/admin/audit.js'
 import { ownStateOf, type TaskView } from '../../../engines/spool/admin/task-view.js'
-import { closeState } from '../../../engines/spool/state-directory.js'
 import type { TaskStore } from '../../../engines/task-store.js'
 import { asOwners } from '../acting-owner.js'
 import { audit } from '../audit.js'
@@ -63,8 +62,6 @@ export async function changeTasks(
         } catch (error) {
           const { text, exitCode } = await refusalOf(error, group.place)
           report.fault(text, exitCode)
-        } finally {
-          closeState(toByteString(group.place.spool))
         }
       },
       { signal: interruption.signal },

@@ -2,11 +2,9 @@ import { counted } from '../../../base/counted.js'
 import { doEach } from '../../../base/each.js'
 import { describe, messageOf, SpooldError } from '../../../base/errors.js'
 import { hasFields } from '../../../base/json-guard.js'
-import { toByteString } from '../../../base/task/ref.js'
 import { sendSignal } from '../../../engines/client/send-signal.js'
 import { askDaemon } from '../../../engines/control/client.js'
 import { openTaskStore } from '../../../engines/open-engine.js'
-import { closeState } from '../../../engines/spool/state-directory.js'
 import { asOwners } from '../acting-owner.js'
 import { audit } from '../audit.js'
 import type { CommandContext } from '../context.js'
@@ -73,7 +71,6 @@ export async function quiet(
     interruption.heed(() => `${count} of ${counted(daemons.length, 'daemon')} told`)
     const tellNext = async (daemon: LiveDaemon) => {
       code = Math.max(code, await codeOf(daemon, output, tell))
-      closeState(toByteString(daemon.place.spool))
     }
     await doEach(daemons, tellNext, { signal: interruption.signal })
     return code

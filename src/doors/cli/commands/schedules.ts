@@ -1,14 +1,14 @@
 import { ACTIONS } from '../../../admin/operate/actions.js'
 import { SpooldError } from '../../../base/errors.js'
-import { scheduleText } from '../../../base/task/schedule.js'
 import { openTaskStore } from '../../../engines/open-engine.js'
+import type { ScheduleSnapshot } from '../../../runtime/stats/snapshot.js'
 import { audit } from '../audit.js'
 import type { CommandContext } from '../context.js'
 import { inEachSpool } from '../in-each-spool.js'
 import { type IniOptions, type Place, spoolsOf } from '../places.js'
-import { type DaemonStatus, statusOf } from '../status/spool-status.js'
+import { schedulesOf, statusOf } from '../status/spool-status.js'
 import { Table } from '../table.js'
-import { nextInText } from '../top/columns.js'
+import { SCHEDULE_COLUMNS } from '../top/columns.js'
 
 interface SchedulesOptions extends IniOptions {
   readonly run?: string
@@ -20,7 +20,6 @@ interface SchedulesOptions extends IniOptions {
 
 const VERBS = ['run', 'pause', 'resume', 'remove'] as const
 type Verb = (typeof VERBS)[number]
-type Scheduled = DaemonStatus['schedules'][number]
 
 /**
  * `spoold schedules DIR…`: lists what the daemons of these spools fire by themselves; or runs, pauses, resumes or removes one
@@ -55,20 +54,21 @@ async function list(
   json: boolean,
   { output, screen }: CommandContext,
 ): Promise<number> {
-  const found = await schedulesOf(spool)
+  const statuses = await statusOf(spool, false)
+  if (statuses.every(({ source }) => source !== 'daemon'))
+    throw new Error('no daemon that can be asked runs it')
+  const found = schedulesOf(statuses)
   if (json) {
     for (const each of found) output.json({ spooler: directory, ...each })
     return 0
   }
   const nowMs = Date.now()
-  const table = new Table<Scheduled>(
-    [
-      { title: 'SCHEDULE', fit: 'whole', cell: ({ id }) => id },
-      { title: 'NEXT IN', isRight: true, cell: each => nextOf(each, nowMs) },
-      { title: 'FROM', cell: ({ origin }) => origin },
-      { title: 'WHEN', fit: 'shared', cell: ({ schedule, zone }) => scheduleText(schedule, zone).when },
-      { title: 'WHAT', fit: 'rest', cell: ({ schedule }) => scheduleText(schedule).what },
-    ],
+  const facts = SCHEDULE_COLUMNS.map(column => ({
+    ...column,
+    cell: (each: ScheduleSnapshot) => column.cell(each, nowMs),
+  }))
+  const table = new Table<ScheduleSnapshot>(
+    [{ title: 'SCHEDULE', fit: 'whole', cell: ({ id }) => id }, ...facts],
     screen(),
     line => output.painted(line),
   )
@@ -92,18 +92,4 @@ async function act(
   if (json) output.json(answer)
   else output.line(`${directory}: ${schedule}: ${done}`)
   return 0
-}
-
-/** Returns each schedule once, even if several daemons have it; the one that fires next is the first. */
-async function schedulesOf(spool: string): Promise<Scheduled[]> {
-  const statuses = await statusOf(spool, false)
-  const daemons = statuses.filter(status => status.source === 'daemon')
-  if (daemons.length === 0) throw new Error('no daemon that can be asked runs it')
-  const once = new Map(daemons.flatMap(({ schedules: its }) => its.map(each => [each.id, each] as const)))
-  const soonest = ({ nextAtMs }: Scheduled) => nextAtMs ?? Number.POSITIVE_INFINITY
-  return [...once.values()].sort((a, b) => (soonest(a) < soonest(b) ? -1 : 1))
-}
-
-function nextOf({ nextAtMs, pausedSinceMs }: Scheduled, nowMs: number): string {
-  return pausedSinceMs === null ? nextInText(nextAtMs, nowMs) : 'paused'
 }

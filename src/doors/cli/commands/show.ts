@@ -3,11 +3,10 @@ import { counted, times } from '../../../base/counted.js'
 import { doEach } from '../../../base/each.js'
 import { SpooldError } from '../../../base/errors.js'
 import { printable } from '../../../base/printable.js'
-import { displayName, toByteString } from '../../../base/task/ref.js'
+import { displayName } from '../../../base/task/ref.js'
 import { openTaskStore } from '../../../engines/open-engine.js'
 import { arrivedMsOf, seenTask, type TaskView } from '../../../engines/spool/admin/task-view.js'
 import { EAGER_BODY_BYTES } from '../../../engines/spool/spool-file.js'
-import { closeState } from '../../../engines/spool/state-directory.js'
 import type { TaskStore } from '../../../engines/task-store.js'
 import type { Hide } from '../../../formats/protocol/hide.js'
 import { ownersSight } from '../../../formats/protocol/sight.js'
@@ -69,8 +68,6 @@ export async function show(
         } catch (error) {
           if (!(error instanceof SpooldError) || error.code === 'OUTPUT_FAILED') throw error
           fault(error)
-        } finally {
-          closeState(toByteString(task.place.spool))
         }
       },
     )

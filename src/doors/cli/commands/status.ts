@@ -1,7 +1,5 @@
 import { doEach } from '../../../base/each.js'
 import { SpooldError } from '../../../base/errors.js'
-import { toByteString } from '../../../base/task/ref.js'
-import { closeState } from '../../../engines/spool/state-directory.js'
 import { asOwners } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
 import type { Output } from '../output.js'
@@ -49,9 +47,8 @@ export async function status(
   const places = spoolsOf(directories, options, context)
   return asOwners(ownProcess, places, async mine => {
     const statuses: SpoolStatus[][] = []
-    const look = async ([i, { shown, spool }]: [number, Place]) => {
+    const look = async ([i, { shown }]: [number, Place]) => {
       statuses[i] = await statusOf(shown, needsCount)
-      closeState(toByteString(spool))
     }
     await doEach(mine.entries(), look, { atOnce: SPOOLS_AT_ONCE })
     return report(statuses.flat(), thresholds, options, output)

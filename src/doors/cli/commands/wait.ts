@@ -1,7 +1,9 @@
+import { setMaxListeners } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { wrongArg } from '../../../admin/operate/args.js'
 import { UUID } from '../../../admin/operate/find.js'
 import { MAX_TIMER_MS } from '../../../base/clock.js'
+import { doEach } from '../../../base/each.js'
 import { SpooldError } from '../../../base/errors.js'
 import { hasFields } from '../../../base/json-guard.js'
 import { baseName, type Ref, toByteString } from '../../../base/task/ref.js'
@@ -11,7 +13,6 @@ import { chunksOf } from '../../../engines/directory/word-of-daemon.js'
 import { daemonSocketsOf, openTaskStore } from '../../../engines/open-engine.js'
 import { seenLetter } from '../../../engines/spool/admin/task-view.js'
 import { createdAtMicros, hasUwsgiPrefix } from '../../../engines/spool/names.js'
-import { closeState } from '../../../engines/spool/state-directory.js'
 import type { Ended, TaskStore } from '../../../engines/task-store.js'
 import { isRedisAddress } from '../../../formats/protocol/redis-address.js'
 import { ownersSight } from '../../../formats/protocol/sight.js'
@@ -61,6 +62,7 @@ export async function wait(
   )
   return asOwners(ownProcess, places, async mine => {
     const signal = timeoutMs === undefined ? new AbortController().signal : AbortSignal.timeout(timeoutMs)
+    setMaxListeners(0, signal)
     const waits = mine.map(({ spool }) => waitIn(spool, bySpool.get(spool) ?? new Map(), report, signal))
     await report.unfinished((await Promise.all(waits)).flat(), timeoutMs ?? 0)
     return report.exitCode
@@ -75,13 +77,19 @@ function timeoutOf(text: string | undefined): number | undefined {
   throw wrongArg('--timeout', 'a time such as 30s, 10m or 1h', text)
 }
 
+/** The number of spools whose daemons are asked at the same time: each takes a connection. */
+const SPOOLS_AT_ONCE = 16
+
 /** Reports tasks that are in none of the spools where they may have been: how they ended, if a daemon remembers it. */
 async function reportGone(gone: readonly GoneTask[], report: WaitReport): Promise<void> {
   const names = new Map<string, Set<string>>()
   for (const each of gone.flatMap(({ sought }) => sought))
     names.set(each.place.spool, new Set([...(names.get(each.place.spool) ?? []), ...callsOf(each)]))
-  const asked = [...names].map(async ([spool, all]) => [spool, await recall(spool, [...all])] as const)
-  const ends = new Map(await Promise.all(asked))
+  const ends = new Map<string, ReadonlyMap<string, End>>()
+  const ask = async ([spool, all]: [string, Set<string>]) => {
+    ends.set(spool, await recall(spool, [...all]))
+  }
+  await doEach(names, ask, { atOnce: SPOOLS_AT_ONCE })
   for (const { word, sought } of gone) {
     const [end] = sought.flatMap(each => {
       const [kind] = callsOf(each).flatMap(name => ends.get(each.place.spool)?.get(name) ?? [])
@@ -152,8 +160,6 @@ async function stateOf(store: TaskStore, ref: Ref): Promise<string> {
     return (await store.view(ref))?.state ?? 'gone'
   } catch {
     return 'closed to this user'
-  } finally {
-    closeState(store.spool)
   }
 }
 

@@ -116,6 +116,14 @@ function of({ atMs, daemon, spools, schedules }: DaemonSnapshot): DaemonStatus[]
   }))
 }
 
+/** Returns each schedule once, even if several daemons have it; the one that fires next is the first. */
+export function schedulesOf(statuses: readonly SpoolStatus[]): ScheduleSnapshot[] {
+  const all = statuses.flatMap(status => (status.source === 'daemon' ? status.schedules : []))
+  const soonest = ({ nextAtMs }: ScheduleSnapshot) => nextAtMs ?? Number.POSITIVE_INFINITY
+  const once = new Map(all.map(each => [each.id, each]))
+  return [...once.values()].sort((a, b) => (soonest(a) < soonest(b) ? -1 : 1))
+}
+
 async function ask(path: string, spool: string | undefined, needsCount: boolean): Promise<DaemonSnapshot> {
   const giveUpAt = performance.now() + COUNT_MS
   for (;;) {

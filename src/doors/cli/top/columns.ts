@@ -1,5 +1,6 @@
 import { failureLine } from '../../../base/task/failure-text.js'
 import { priorityOf, type Ref } from '../../../base/task/ref.js'
+import { scheduleText } from '../../../base/task/schedule.js'
 import { sinceMsOf, type TaskView } from '../../../engines/spool/admin/task-view.js'
 import { deadNameOf } from '../../../engines/spool/dead-letters.js'
 import { isNamed, taskNameOf } from '../../../formats/protocol/named.js'
@@ -144,24 +145,19 @@ export const NAME_COLUMNS: ReadonlyArray<Cells<NameCounts>> = [
   { title: 'PAUSED', isOptional: true, cell: ({ isPaused }) => (isPaused ? 'paused' : '') },
 ]
 
-/** A schedule in words for people. */
-interface Scheduled extends Pick<ScheduleSnapshot, 'nextAtMs' | 'pausedSinceMs'> {
-  readonly what: string
-  readonly when: string
-}
-
-export const SCHEDULE_COLUMNS: ReadonlyArray<Cells<Scheduled>> = [
+export const SCHEDULE_COLUMNS: ReadonlyArray<Cells<ScheduleSnapshot>> = [
   {
     title: 'NEXT IN',
     isRight: true,
     cell: ({ nextAtMs, pausedSinceMs }, nowMs) =>
       pausedSinceMs !== null ? 'paused' : nextInText(nextAtMs, nowMs),
   },
-  { title: 'WHEN', fit: 'shared', cell: ({ when }) => when },
-  { title: 'WHAT', fit: 'rest', cell: ({ what }) => what },
+  { title: 'FROM', cell: ({ origin }) => origin },
+  { title: 'WHEN', fit: 'shared', cell: ({ schedule, zone }) => scheduleText(schedule, zone).when },
+  { title: 'WHAT', fit: 'rest', cell: ({ schedule }) => scheduleText(schedule).what },
 ]
 
-export function nextInText(nextAtMs: number | null, nowMs: number): string {
+function nextInText(nextAtMs: number | null, nowMs: number): string {
   if (nextAtMs === null) return ''
   return nextAtMs <= nowMs ? 'now' : shortDuration(nextAtMs - nowMs)
 }

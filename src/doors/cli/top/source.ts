@@ -2,7 +2,6 @@ import { selectionOf } from '../../../admin/operate/selection.js'
 import { Slices } from '../../../base/each.js'
 import { messageOf } from '../../../base/errors.js'
 import { displayName, type Ref, toByteString } from '../../../base/task/ref.js'
-import { scheduleText } from '../../../base/task/schedule.js'
 import { openTaskStore } from '../../../engines/open-engine.js'
 import { SpoolView, seenTask, sinceMsOf, type TaskView } from '../../../engines/spool/admin/task-view.js'
 import type { ListingPlan, TaskStore } from '../../../engines/task-store.js'
@@ -10,7 +9,7 @@ import { isRedisAddress } from '../../../formats/protocol/redis-address.js'
 import { ownersSight } from '../../../formats/protocol/sight.js'
 import { linesOf, smallBody } from '../commands/show.js'
 import { placeAt } from '../places.js'
-import { type SpoolStatus, statusAt, statusOf } from '../status/spool-status.js'
+import { type SpoolStatus, schedulesOf, statusAt, statusOf } from '../status/spool-status.js'
 import { candidatesOf, STATES_OF } from './candidates.js'
 import { cellsOf, SCHEDULE_COLUMNS, TASK_COLUMNS, type TaskTab, taskOf, WORKER_COLUMNS } from './columns.js'
 import { type NamedState, nameRows } from './name-rows.js'
@@ -192,21 +191,13 @@ function matching(rows: readonly Row[], filter: string): readonly Row[] {
 
 /** The rows of the tabs that only daemons can fill. */
 function factRows(tab: 'workers' | 'schedules', statuses: readonly SpoolStatus[], nowMs: number): Row[] {
+  if (tab === 'schedules')
+    return schedulesOf(statuses).map(each => ({ id: each.id, cells: cellsOf(SCHEDULE_COLUMNS, each, nowMs) }))
   const daemons = statuses.filter(status => status.source === 'daemon')
-  if (tab === 'workers')
-    return daemons.flatMap(({ daemon, processes }) =>
-      processes.workers.map((worker, i) => ({
-        id: `${daemon.pid} ${worker.pid} ${i}`,
-        cells: cellsOf(WORKER_COLUMNS, worker, nowMs),
-      })),
-    )
-  const once = new Map(
-    daemons.flatMap(({ schedules }) =>
-      schedules.map(each => [each.id, { ...each, ...scheduleText(each.schedule) }] as const),
-    ),
+  return daemons.flatMap(({ daemon, processes }) =>
+    processes.workers.map((worker, i) => ({
+      id: `${daemon.pid} ${worker.pid} ${i}`,
+      cells: cellsOf(WORKER_COLUMNS, worker, nowMs),
+    })),
   )
-  const soonest = (nextAtMs: number | null) => nextAtMs ?? Number.POSITIVE_INFINITY
-  return [...once]
-    .sort(([, a], [, b]) => (soonest(a.nextAtMs) < soonest(b.nextAtMs) ? -1 : 1))
-    .map(([id, each]) => ({ id, cells: cellsOf(SCHEDULE_COLUMNS, each, nowMs) }))
 }

@@ -1,10 +1,16 @@
-import { closeSync, constants, fdatasyncSync, fstatSync, readdirSync, readSync, writeSync } from 'node:fs'
+import { closeSync, constants, fdatasyncSync, fstatSync, readSync, writeSync } from 'node:fs'
 import { quietly } from '../../../base/errors.js'
 import { hasFields } from '../../../base/json-guard.js'
 import { displayName, type Ref } from '../../../base/task/ref.js'
 import { HIDDEN } from '../../../formats/protocol/hide.js'
 import { ownersSight, type Sight } from '../../../formats/protocol/sight.js'
-import { lstatSync, openSync, renameSync, unlinkSync } from '../../../system/files/anchored-path.js'
+import {
+  lstatSync,
+  openSync,
+  readdirSync,
+  renameSync,
+  unlinkSync,
+} from '../../../system/files/anchored-path.js'
 import { hiddenKeysOf } from '../hidden-keys.js'
 import { findState, makeState } from '../state-directory.js'
 
