@@ -13,9 +13,6 @@ interface Waiting {
   readonly atMs: number
 }
 
-/** Whether a listing of everything has met all refs that wait. */
-export type ListingEnd = 'all met' | 'some missing' | 'cut short'
-
 /**
  * The refs that wait for their time. A million of them take 60 MB: a hash and a second each, and the names of the soonest
  * 50,000. When one of the others comes due (`horizonMs`), a listing of everything finds their names.
@@ -33,8 +30,6 @@ export class WaitingList {
   #areNamesLost = false
   /** The number of refs that wait for a change of their file alone. */
   #endless = 0
-  /** The number of refs that waited when the listing of everything began, and that it has not met. */
-  #unmet = 0
 
   get size(): number {
     return this.#seconds.size
@@ -72,7 +67,7 @@ export class WaitingList {
 
   /** Prepares for a listing of everything, which finds the names if some are not known. */
   beginListing(): void {
-    this.#unmet = this.size
+    this.#seconds.beginListing()
     const areAllNamed = !this.#areNamesLost && this.horizonMs === Number.POSITIVE_INFINITY
     this.#found = areAllNamed ? undefined : soonestFirst()
   }
@@ -84,19 +79,24 @@ export class WaitingList {
    */
   met(ref: Ref, nowMs: number): number | undefined {
     if (this.size === 0) return undefined
-    const second = this.#secondOf(ref)
+    const key = hash(ref)
+    const second = this.#seconds.get(key)
     if (second === undefined) return undefined
-    const atMs = second * 1000
-    if (atMs <= nowMs) this.#forget(hash(ref))
+    const atMs = Math.abs(second) * 1000
+    if (atMs <= nowMs) this.#forget(key)
     else {
-      this.#unmet--
+      this.#seconds.met(key)
       if (atMs !== ENDLESS) this.#found?.add({ ref, atMs })
     }
     return atMs
   }
 
-  /** @param isWhole true if the listing met everything */
-  endListing(isWhole: boolean): ListingEnd {
+  /**
+   * Forgets the refs that the listing did not meet: their files are gone.
+   *
+   * @param isWhole true if the listing met everything
+   */
+  endListing(isWhole: boolean): void {
     if (this.#found !== undefined) {
       this.#areNamesLost = !isWhole
       if (isWhole) this.#named = this.#found
@@ -106,8 +106,7 @@ export class WaitingList {
       }
       this.#found = undefined
     }
-    if (!isWhole) return 'cut short'
-    return this.#unmet > 0 ? 'some missing' : 'all met'
+    if (isWhole) for (const key of this.#seconds.unmet()) this.#forget(key)
   }
 
   isWaiting(ref: Ref, nowMs: number): boolean {
@@ -171,7 +170,7 @@ export class WaitingList {
 
   #forget(key: number): void {
     if (this.#seconds.get(key) === ENDLESS) this.#endless--
-    if (this.#seconds.delete(key)) this.#unmet-- // the listing need not meet the ref any more
+    this.#seconds.delete(key)
   }
 }
 
