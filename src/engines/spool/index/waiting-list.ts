@@ -1,5 +1,6 @@
 import { orderedPart } from '../../../base/heap.js'
 import type { Ref } from '../../../base/task/ref.js'
+import { isHeldUntil } from '../spool-file.js'
 import { BoundedHeap } from './bounded-heap.js'
 import { HashMap, hash } from './ref-hash.js'
 
@@ -30,6 +31,7 @@ export class WaitingList {
   #areNamesLost = false
   /** The number of refs that wait for a change of their file alone. */
   #endless = 0
+  #held = 0
 
   get size(): number {
     return this.#seconds.size
@@ -38,6 +40,11 @@ export class WaitingList {
   /** The number of refs that wait for a change of their file alone. */
   get endless(): number {
     return this.#endless
+  }
+
+  /** The number of refs that people hold. */
+  get held(): number {
+    return this.#held
   }
 
   /** When the next ref with a known name comes due; epoch ms. */
@@ -59,10 +66,10 @@ export class WaitingList {
   add(ref: Ref, atMs: number, endsOnChange: boolean): void {
     const key = hash(ref)
     const second = Math.ceil(atMs / 1000)
-    if (this.#seconds.get(key) === ENDLESS) this.#endless--
+    this.#count(this.#seconds.get(key), -1)
     this.#seconds.set(key, endsOnChange ? second : -second)
-    if (second === ENDLESS) this.#endless++
-    else for (const names of [this.#named, this.#found]) names?.add({ ref, atMs })
+    this.#count(second, 1)
+    if (second !== ENDLESS) for (const names of [this.#named, this.#found]) names?.add({ ref, atMs })
   }
 
   /** Prepares for a listing of everything, which finds the names if some are not known. */
@@ -146,6 +153,7 @@ export class WaitingList {
   clear(): void {
     this.#seconds.clear()
     this.#endless = 0
+    this.#held = 0
     this.#named = soonestFirst()
     this.#areNamesLost = false
   }
@@ -169,8 +177,14 @@ export class WaitingList {
   }
 
   #forget(key: number): void {
-    if (this.#seconds.get(key) === ENDLESS) this.#endless--
+    this.#count(this.#seconds.get(key), -1)
     this.#seconds.delete(key)
+  }
+
+  #count(second: number | undefined, by: number): void {
+    if (second === undefined) return
+    if (second === ENDLESS) this.#endless += by
+    else if (isHeldUntil(Math.abs(second) * 1000)) this.#held += by
   }
 }
 
