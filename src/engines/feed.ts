@@ -29,6 +29,8 @@ export interface FeedStats extends Counts {
   readonly unseenSinceMs: number | null
   /** The part of `waiting` whose time has not come. */
   readonly later: number
+  /** The part of `later` that people hold: its time does not come by itself. */
+  readonly held: number
   /** The part of `waiting` whose files are not tasks, or cannot be read or begun. */
   readonly unreadable: number
   /** False if more tasks are due than are in memory. `ready` then counts those in memory. */
@@ -49,7 +51,7 @@ export interface FeedStats extends Counts {
   readonly slotQueues: readonly SlotQueueStats[]
   /** Since when the task in memory that has been due for longest is due; epoch ms. Null: none is due, or it is unknown. */
   readonly oldestDueMs: number | null
-  /** When the next task comes due by itself; epoch ms. */
+  /** When the next task comes due by itself; epoch ms. Null: none does. */
   readonly nextDueMs: number | null
   /** How the feed looks for tasks. Null: it is told of every task. */
   readonly look: LookStats | null

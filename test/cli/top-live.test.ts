@@ -153,7 +153,7 @@ describe('spoold top', { skip: skipUnless('tmux'), concurrency: 3 }, () => {
         tmux.type(key)
         await tmux.waitFor(new RegExp(`${verb} ${name}.*\\? y/N`))
         tmux.type('y')
-        await tmux.waitFor(new RegExp(`1 ${done}`))
+        await tmux.waitFor(new RegExp(`^1 ${done}`, 'm'))
         const [entry] = readAudit(spool, 1)
         assert.deepEqual([entry?.action, entry?.role, entry?.count], [verb, 'owner', 1])
         assert.match(entry?.task ?? '', new RegExp(`^(\\.spoold/dead/)?${name}$`))

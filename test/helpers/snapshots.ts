@@ -27,6 +27,7 @@ export function spoolSnapshot({ directory = '/spool', ...figures }: SpoolFigures
       unseenSinceMs: null,
       waiting: 0,
       later: 0,
+      held: 0,
       unreadable: 0,
       parked: {},
       stored: 0,

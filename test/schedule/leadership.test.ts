@@ -73,6 +73,12 @@ describe('the leadership', () => {
     assert.equal(attempts(), 3)
   })
 
+  it('tells an error again that comes back after another daemon was found to lead', async () => {
+    const { calls } = open(new Error('EROFS'), 'taken', new Error('EROFS'), {})
+    await until('the daemon leads', () => calls.includes('leads'))
+    assert.deepEqual(calls, ['EROFS', 'waits', 'EROFS', 'leads'])
+  })
+
   it('does not keep a stop waiting for long if nobody answers', { timeout: 60_000 }, async () => {
     const silent = new Promise<never>(() => {})
     const { leadership, calls } = open({ release: () => silent })

@@ -15,6 +15,7 @@ const FEED = {
   unseen: 1,
   unseenSinceMs: null,
   later: 0,
+  held: 0,
   unreadable: 0,
   waiting: 1,
   isWhole: true,

@@ -74,6 +74,12 @@ const TASK_METRICS: readonly Metric[] = [
   ),
   perSpool(
     'gauge',
+    'spooler_held_tasks',
+    'Of the tasks whose time has not come, those that people hold.',
+    ({ tasks }) => tasks.held,
+  ),
+  perSpool(
+    'gauge',
     'spooler_unreadable_tasks',
     'Of the waiting tasks, those that are no task, or that nobody can read, or begin.',
     ({ tasks }) => tasks.unreadable,

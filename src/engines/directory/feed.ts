@@ -20,6 +20,7 @@ import { Scanner } from '../spool/index/scanner.js'
 import { SlotWatch } from '../spool/index/slot-watch.js'
 import { TaskIndex } from '../spool/index/task-index.js'
 import type { NameRules } from '../spool/names.js'
+import { isHeldUntil } from '../spool/spool-file.js'
 import { COMPARE_TASKS, compareVersions, type TaskOrder } from '../spool/task-order.js'
 import { LongLocks } from './long-locks.js'
 
@@ -165,6 +166,7 @@ export class DirectoryFeed implements Source {
 
   stats(): FeedStats {
     const { busy, knowsAll, unreadable, unseen, later, slots } = this.#index
+    const { wakesAtMs } = later
     const waiting = this.#index.waiting + unreadable.ready
     const census = this.#census.get()
     const ready = Math.max(0, this.#index.ready - census.surplus)
@@ -175,6 +177,7 @@ export class DirectoryFeed implements Source {
       unseen: Math.min(ready, unseen.count),
       unseenSinceMs: unseen.sinceMs,
       later: later.size - unreadable.later,
+      held: later.held,
       unreadable: unreadable.later + unreadable.ready,
       isWhole: knowsAll,
       tasks: knowsAll ? ready + busy + waiting : (counted?.total ?? null),
@@ -183,7 +186,7 @@ export class DirectoryFeed implements Source {
       parked: Object.fromEntries(parked.filter(([, count]) => count > 0)),
       slotQueues: slots.stats,
       oldestDueMs: census.oldestMs ?? null,
-      nextDueMs: Number.isFinite(later.wakesAtMs) ? later.wakesAtMs : null,
+      nextDueMs: Number.isFinite(wakesAtMs) && !isHeldUntil(wakesAtMs) ? wakesAtMs : null,
       look: this.#scanner.stats,
     }
   }

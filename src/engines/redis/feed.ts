@@ -301,7 +301,8 @@ export class RedisFeed implements Source {
     const isWhole = this.#view !== NOTHING_SEEN
     return {
       ...{ ready, busy, waiting },
-      ...{ unseen: 0, unseenSinceMs: null, later: sumOf(this.#view, 'later'), unreadable: 0 },
+      ...{ unseen: 0, unseenSinceMs: null, unreadable: 0 },
+      ...{ later: sumOf(this.#view, 'later'), held: sumOf(this.#view, 'held') },
       isWhole,
       tasks: isWhole ? ready + busy + waiting : null,
       countedAtMs: null,

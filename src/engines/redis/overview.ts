@@ -1,10 +1,8 @@
 import type { ServerOverview, ServerStatus } from '../server-facts.js'
-import { HELD_UNTIL_MS } from '../spool/spool-file.js'
 import type { Connection } from './connection.js'
 import { linesOf, pairsOf } from './facts.js'
 import { readMembers } from './membership.js'
-import { limitedKey, queuesOf } from './queues.js'
-import { scoreOf } from './records/walk.js'
+import { limitedKey } from './queues.js'
 import { RedisUpkeep } from './upkeep.js'
 import { PRIORITIES_SHOWN, type SpoolView, statsFrom, sumOf, viewFrom } from './view.js'
 
@@ -12,12 +10,12 @@ import { PRIORITIES_SHOWN, type SpoolView, statsFrom, sumOf, viewFrom } from './
 export async function overviewOf(connection: Connection): Promise<ServerOverview> {
   const args = [limitedKey(connection), connection.key(''), PRIORITIES_SHOWN]
   const view = viewFrom(await connection.run('look', ...args))
-  const [upkeep, held, members, server] = await Promise.all([
+  const [upkeep, members, server] = await Promise.all([
     new RedisUpkeep(connection).stats(),
-    heldIn(connection),
     readMembers(connection),
     serverOf(connection),
   ])
+  const held = sumOf(view, 'held')
   const retrying = upkeep.records.count
   return {
     atMs: view.nowMs,
@@ -30,17 +28,6 @@ export async function overviewOf(connection: Connection): Promise<ServerOverview
     upkeep,
     server: { members, limits: limitsIn(view), ...server },
   }
-}
-
-async function heldIn(connection: Connection): Promise<number> {
-  const { redis } = connection
-  const from = scoreOf(HELD_UNTIL_MS[0] ?? 0)
-  const counts = await Promise.all(
-    (await queuesOf(connection)).map(queue =>
-      queue.use(() => redis.zcount(queue.key('delayed'), from, '+inf')),
-    ),
-  )
-  return counts.reduce((sum, count) => sum + count, 0)
 }
 
 function limitsIn({ queues }: SpoolView): ServerStatus['limits'] {

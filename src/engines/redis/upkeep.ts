@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { counted } from '../../base/counted.js'
 import { doEach } from '../../base/each.js'
 import type { Member } from '../../base/task/member.js'
+import { BURY_REASONS, type BuryReason } from '../../base/task/outcome.js'
 import type { Pauses } from '../../base/task/pause.js'
 import type { Lease, LeaseListener, PeriodicStates, SchedulePauses } from '../../base/task/schedule.js'
 import type {
@@ -111,9 +112,11 @@ export class RedisUpkeep implements Upkeep {
 
   async #dead(): Promise<DeadStats> {
     const { count, jobs, newestMs } = await deadJobs(this.#connection)
-    const byReason: Record<string, number> = {}
-    for (const { reason = 'unknown' } of await this.#records(jobs))
-      byReason[reason] = (byReason[reason] ?? 0) + 1
+    const byReason: Partial<Record<BuryReason, number>> = {}
+    for (const { reason = 'unknown' } of await this.#records(jobs)) {
+      const known = BURY_REASONS.includes(reason) ? reason : 'unknown'
+      byReason[known] = (byReason[known] ?? 0) + 1
+    }
     return {
       ...{ count, isWhole: count <= READ_AT_MOST, byReason },
       ...{ oldestMs: jobs[0]?.atMs ?? null, newestMs },

@@ -11,6 +11,8 @@ export interface QueueView {
   readonly due: number
   /** Jobs whose time has not come. */
   readonly later: number
+  /** The part of `later` that people hold. */
+  readonly held: number
   /** Jobs that somebody has pulled. */
   readonly active: number
   readonly limit?: number
@@ -39,15 +41,17 @@ export const PRIORITIES_SHOWN = 20
 
 export const NOTHING_SEEN: SpoolView = {
   nowMs: 0,
-  queues: [{ isPaused: false, due: 0, later: 0, active: 0, priorities: [], leftOut: 0, lastEvent: '$' }],
+  queues: [
+    { isPaused: false, due: 0, later: 0, held: 0, active: 0, priorities: [], leftOut: 0, lastEvent: '$' },
+  ],
 }
 
 export function viewFrom(reply: unknown): SpoolView {
   return JSON.parse(String(reply)) as SpoolView
 }
 
-/** Returns how many jobs are due, wait for their time, or are left out. */
-export function sumOf({ queues }: SpoolView, what: 'due' | 'later' | 'leftOut'): number {
+/** Returns how many jobs are due, wait for their time, are held, or are left out. */
+export function sumOf({ queues }: SpoolView, what: 'due' | 'later' | 'held' | 'leftOut'): number {
   return queues.reduce((sum, queue) => sum + queue[what], 0)
 }
 

@@ -124,6 +124,11 @@ export function heldTimeFor(mtimeMs: number): number {
   return HELD_FROM_MS + mtimeMs
 }
 
+/** True if this is when a held task is due: nobody else's is, unless somebody wants it to run after the year 2300. */
+export function isHeldUntil(dueAtMs: number): boolean {
+  return HELD_UNTIL_MS.includes(dueAtMs) || heldMtimeOf(dueAtMs) !== undefined
+}
+
 /** Returns the original mtime of a task held without a record; undefined if the task is not held that way. */
 export function heldMtimeOf(mtimeMs: number): number | undefined {
   const [recordedMs = 0] = HELD_UNTIL_MS

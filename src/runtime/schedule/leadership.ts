@@ -81,6 +81,7 @@ export class Leadership {
   }
 
   #wait(): void {
+    this.#reported = undefined
     if (this.#state === 'asking') {
       this.#state = 'waiting'
       this.#options.changed(false)

@@ -181,7 +181,7 @@ function upkeepOf(spool: string): LastKnown<UpkeepStats> {
 
 function tasksOf({ feed, pool }: SpoolWorkersStats): TaskCounts {
   const { ready, busy, waiting, isWhole, parked, tasks, countedAtMs, oldestDueMs, nextDueMs } = feed
-  const { unseen, unseenSinceMs, later, unreadable, priorities, prioritiesLeftOut, slotQueues } = feed
+  const { unseen, unseenSinceMs, later, held, unreadable, priorities, prioritiesLeftOut, slotQueues } = feed
   const begun = pool.workers.reduce((sum, { running }) => sum + running.length, 0)
   const running = Math.min(begun, busy)
   return {
@@ -190,7 +190,7 @@ function tasksOf({ feed, pool }: SpoolWorkersStats): TaskCounts {
     unseen: unseen + busy - running,
     unseenSinceMs,
     running,
-    ...{ waiting, later, unreadable },
+    ...{ waiting, later, held, unreadable },
     parked,
     ...(slotQueues.length === 0 ? {} : { slotQueues: longest(slotQueues) }),
     stored: tasks,

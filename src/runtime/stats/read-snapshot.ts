@@ -58,6 +58,7 @@ const TASKS: Fields = {
   unseen: 'count',
   waiting: 'count',
   later: 'count',
+  held: 'count',
   unreadable: 'count',
   parked: 'object',
   priorities: 'objects',

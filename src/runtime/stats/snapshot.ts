@@ -84,6 +84,8 @@ export interface TaskCounts {
   readonly waiting: number
   /** The part of `waiting` whose time has not come. */
   readonly later: number
+  /** The part of `later` that people hold: nothing runs it until they release it. */
+  readonly held: number
   /** The part of `waiting` whose file is not a task, or cannot be read, or cannot be begun. */
   readonly unreadable: number
   /** How many due tasks are parked, by what they wait for. */

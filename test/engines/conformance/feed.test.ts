@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict'
 import { afterEach, describe, it } from 'node:test'
+import { actOnTask } from '#src/admin/operate/act.js'
+import { ACTIONS } from '#src/admin/operate/actions.js'
 import { OK } from '#src/base/task/outcome.js'
 import type { FeedReason } from '#src/base/task/parked.js'
 import type { Ref } from '#src/base/task/ref.js'
 import type { TaskOptions } from '#src/engines/client/request-from.js'
 import type { Counts, Source } from '#src/engines/feed.js'
+import type { TaskState } from '#src/engines/spool/admin/task-view.js'
 import { toDictionary } from '#src/formats/protocol/vars.js'
 import { requestFrom } from '../../helpers/request.js'
 import { until } from '../../helpers/until.js'
@@ -18,7 +21,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
     for (const [n, options] of tasks.entries()) await store(n, options)
     const feed = spool.feed()
     opened.push(feed)
-    return { feed, claims: await spool.claims(), store }
+    return { feed, claims: await spool.claims(), store, people: await spool.store?.() }
   }
 
   describe(`the feed of the ${engine} engine`, () => {
@@ -95,6 +98,29 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       for (const ref of feed.take(10)) feed.report({ returned: [await refusalOf(claims, ref)] })
       assert.deepEqual(feed.take(10), [])
       assert.deepEqual(countsOf(feed), { ready: 0, busy: 0, waiting: 1 })
+    })
+
+    it('counts tasks that people hold among those for later, and says when the next other one is due', async t => {
+      const atMs = (Math.floor(Date.now() / 1000) + 1000) * 1000
+      const { feed, claims, people } = await withTasks({}, { at: new Date(atMs) })
+      if (people === undefined) return t.skip('nobody can hold a task of this engine')
+      const hold = async (state: TaskState) => {
+        for await (const task of people.views({ states: [state], mayHave: () => true, failed() {} }))
+          if (task.state === state) assert.equal((await actOnTask(people, task, ACTIONS.hold)).kind, 'done')
+      }
+      await hold('due')
+      await feed.open(() => {})
+      const look = async () => {
+        for (const ref of feed.take(10)) feed.report({ returned: [await refusalOf(claims, ref)] })
+        const { later, held, nextDueMs } = feed.stats()
+        return { later, held, nextDueMs }
+      }
+      await until('the held task is counted', async () => (await look()).held === 1)
+      assert.deepEqual(await look(), { later: 2, held: 1, nextDueMs: atMs })
+      await hold('waiting')
+      feed.look()
+      await until('both are counted', async () => (await look()).held === 2)
+      assert.deepEqual(await look(), { later: 2, held: 2, nextDueMs: null })
     })
 
     it('gives no task before its time, to the millisecond', async () => {

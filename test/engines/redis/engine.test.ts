@@ -464,6 +464,16 @@ describe('the engine on Redis', { skip: missing }, () => {
     assert.equal((await claimOf(worker, 'ticket')).attempt, 1)
   })
 
+  it('counts a dead letter as unknown if its reason is none that spoold writes, as `constructor` is', async () => {
+    const { connect, key } = openSpool()
+    for (const reason of ['constructor', '__proto__', 'asked']) {
+      await redis.client.hset(key(reason), 'progress', JSON.stringify({ reason }))
+      await redis.client.zadd(key('failed'), 1, reason)
+    }
+    const { dead } = await new RedisUpkeep(connect()).stats()
+    assert.deepEqual(dead.byReason, { unknown: 2, asked: 1 })
+  })
+
   it('purges dead letters, and reports how many stay because their id is no text', async () => {
     const { key, connect } = openSpool()
     for (const [score, id] of [Buffer.from('a\xff', 'latin1'), 'b', 'c'].entries())

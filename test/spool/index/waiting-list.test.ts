@@ -47,7 +47,7 @@ describe('the list of waiting refs', () => {
     list.beginListing()
     for (const ref of refs.slice(0, COUNT / 4))
       if (!due.has(ref) && (list.met(ref, soon) ?? 0) <= soon) due.add(ref)
-    assert.equal(list.endListing(false), 'cut short')
+    list.endListing(false)
     assert.equal(
       list.horizonMs,
       Number.POSITIVE_INFINITY,
@@ -59,14 +59,33 @@ describe('the list of waiting refs', () => {
       const atMs = due.has(ref) ? undefined : list.met(ref, soon)
       if (atMs !== undefined && atMs <= soon) due.add(ref)
     }
-    assert.equal(list.endListing(true), 'all met')
+    list.endListing(true)
     assert.deepEqual([due.size, list.size], [COUNT / 2, COUNT / 2])
     assert.ok([...due].every(ref => Number(ref.slice(1)) % 2 === 0))
     assert.equal(list.popDue(soon), undefined)
     assert.equal(list.nextAtMs, tomorrow)
+  })
 
+  it('forgets the refs that a listing of everything did not meet, whatever else came due or was added meanwhile', () => {
+    const list = new WaitingList()
+    for (const ref of ['gone', 'due', 'changed', 'stays']) list.add(ref, NOW + 5000, true)
     list.beginListing()
-    for (const ref of refs.slice(2)) list.met(ref, soon)
-    assert.equal(list.endListing(true), 'some missing')
+    for (const ref of ['due', 'changed', 'stays']) list.met(ref, NOW)
+    list.add('due', NOW + 1000, true)
+    assert.equal(list.popDue(NOW + 1000)?.ref, 'due')
+    assert.equal(list.endOnChange('changed'), 'ended')
+    list.add('new', NOW + 5000, true)
+    list.endListing(true)
+    assert.deepEqual(list.soonest(0, 9, NOW).sort(), ['new', 'stays'])
+    assert.equal(list.size, 2)
+  })
+
+  it('keeps the refs that a listing which was cut short did not meet', () => {
+    const list = new WaitingList()
+    for (const ref of ['a', 'b']) list.add(ref, NOW + 5000, true)
+    list.beginListing()
+    list.met('a', NOW)
+    list.endListing(false)
+    assert.equal(list.size, 2)
   })
 })

@@ -44,6 +44,7 @@ export async function lookAlone(spool: string): Promise<AloneSnapshot> {
       unseenSinceMs: null,
       waiting: count('waiting', 'retrying', 'held'),
       later: count('waiting', 'retrying', 'held'),
+      held: count('held'),
       unreadable: count('malformed', 'incomplete', 'unreadable'),
       parked: {},
       stored: total,
@@ -71,7 +72,7 @@ export function aloneOnServer(
     atMs,
     tasks: {
       ...{ due, running, waiting: later, isWhole: true, parked: {}, stored: due + running + later },
-      ...{ unseen: 0, unseenSinceMs: null, later, unreadable: 0 },
+      ...{ unseen: 0, unseenSinceMs: null, later, held, unreadable: 0 },
       ...{ countedAtMs: null, ...order },
     },
     states: Object.fromEntries(states),

@@ -58,7 +58,8 @@ export function summaryOf(statuses: readonly SpoolStatus[]): string {
     due,
     ...(unseen > 0 ? [unseenText(unseen)] : []),
     `${known.reduce((total, { tasks }) => total + tasks.running, 0)} running`,
-    `${countText(sum(({ tasks }) => tasks.waiting))} waiting`,
+    `${countText(sum(({ tasks }) => tasks.waiting - tasks.held))} waiting`,
+    ...heldText(sum(({ tasks }) => tasks.held)),
   ]
   const paused = known.some(each => each.paused !== null && isWholePaused(each.paused)) ? ['paused'] : []
   return [...parts, `${countText(sum(({ dead }) => dead.count))} dead`, ...paused].join(', ')
@@ -84,7 +85,7 @@ function noDaemon({ because, source }: AloneStatus): string {
 
 function tasksOf(status: AloneStatus | DaemonStatus): string[] {
   const { tasks, atMs } = status
-  const { running, waiting, oldestDueMs, nextDueMs, stored, countedAtMs } = tasks
+  const { running, waiting, held, oldestDueMs, nextDueMs, stored, countedAtMs } = tasks
   const due = dueOf(status)
   const age = oldestDueMs === null ? '' : ` (oldest ${shortDuration(atMs - oldestDueMs)})`
   const next = nextDueMs === null ? '' : ` (next in ${shortDuration(nextDueMs - atMs)})`
@@ -94,11 +95,16 @@ function tasksOf(status: AloneStatus | DaemonStatus): string[] {
     `${due.isWhole ? '' : 'at least '}${countText(due.count)} due${age}`,
     ...(due.unseen > 0 ? [unseenText(due.unseen)] : []),
     `${running} running`,
-    `${countText(waiting)} waiting${next}`,
+    `${countText(waiting - held)} waiting${next}`,
+    ...heldText(held),
     ...more,
     ...parkedOf(tasks),
     stored === null ? 'being counted' : `${countText(stored)} in all${counted}`,
   ]
+}
+
+function heldText(held: number): string[] {
+  return held === 0 ? [] : [`${countText(held)} held`]
 }
 
 function unseenText(unseen: number): string {
@@ -123,7 +129,7 @@ function parkedOf({ parked, slotQueues = [] }: TaskCounts): string[] {
 }
 
 function otherStates({ states, tasks }: AloneStatus): string[] {
-  const rest = (['retrying', 'held', 'incomplete', 'malformed', 'unreadable'] as const).flatMap(state =>
+  const rest = (['retrying', 'incomplete', 'malformed', 'unreadable'] as const).flatMap(state =>
     states[state] === undefined ? [] : [`${countText(states[state])} ${state}`],
   )
   return tasks.isWhole ? rest : [...rest, 'of those that were read']

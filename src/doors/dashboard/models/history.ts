@@ -5,7 +5,7 @@ export interface Sample {
   readonly atMs: number
   readonly due: number
   readonly unseen: number
-  /** Tasks whose time has not come. */
+  /** Tasks whose time has not come, and comes. */
   readonly waiting: number
   readonly running: number
   readonly wanted: number
@@ -73,7 +73,7 @@ export class History {
     const perSecond = (now: number, then: number) => (Math.max(0, now - then) * 1000) / (atMs - before.atMs)
     kept.samples.push({
       ...{ atMs, wanted, present },
-      ...{ due: tasks.due, unseen: tasks.unseen, waiting: tasks.later, running: tasks.running },
+      ...{ due: tasks.due, unseen: tasks.unseen, waiting: tasks.later - tasks.held, running: tasks.running },
       done: perSecond(last.done, before.done),
       failed: perSecond(last.failed, before.failed),
     })

@@ -32,7 +32,7 @@ export function SpoolTiles({ id, spool }: { id: string; spool: SpoolSnapshot }) 
         { label: 'Running', value: countText(tasks.running), href: spoolHref(id, 'running') },
         {
           label: 'Waiting',
-          value: countText(tasks.later),
+          value: countText(tasks.later - tasks.held),
           href: spoolHref(id, 'waiting', { show: 'later' }),
         },
         { label: 'Parked', value: countText(sumOf(tasks.parked)), href: spoolHref(id, 'parked') },

@@ -25,7 +25,7 @@ export function hash(ref: Ref): number {
 
 /**
  * The values of millions of refs, by the refs' hashes, at some 35 bytes each. A Map makes an object of each such number, and
- * takes twice as long.
+ * takes twice as long. It tells which keys a listing has not met.
  */
 export class HashMap<Value> {
   readonly #shards: ReadonlyArray<Shard<Value>> = Array.from({ length: SHARDS }, () => new Shard())
@@ -45,6 +45,20 @@ export class HashMap<Value> {
 
   set(key: number, value: Value): void {
     if (this.#shardOf(key).set(key, value)) this.#size++
+  }
+
+  /** Takes note that a listing begins, which has met no key. A key that is set during the listing counts as met. */
+  beginListing(): void {
+    for (const shard of this.#shards) shard.beginListing()
+  }
+
+  met(key: number): void {
+    this.#shardOf(key).met(key)
+  }
+
+  /** Yields the keys that were not met since the listing began. They may be deleted meanwhile. */
+  *unmet(): Generator<number> {
+    for (const shard of this.#shards) yield* shard.unmet()
   }
 
   delete(key: number): boolean {
@@ -70,12 +84,13 @@ export class HashMap<Value> {
 
 /** A table with open addressing: a key is at the place that its bits say, or behind it, with no free place in between. */
 class Shard<Value> {
+  /** A key that a listing has not met is negative. */
   #keys = new Float64Array(LEAST_PLACES)
   #values: Array<Value | undefined> = []
   #size = 0
 
   has(key: number): boolean {
-    return this.#keys[this.#find(key)] === key
+    return this.#keys[this.#find(key)] !== FREE
   }
 
   get(key: number): Value | undefined {
@@ -92,14 +107,32 @@ class Shard<Value> {
     return isNew
   }
 
+  beginListing(): void {
+    const keys = this.#keys
+    for (let at = 0; at < keys.length; at++) keys[at] = -Math.abs(keys[at] ?? FREE)
+  }
+
+  met(key: number): void {
+    this.#keys[this.#find(key)] &&= key
+  }
+
+  unmet(): number[] {
+    const found: number[] = []
+    for (let at = 0; at < this.#keys.length; at++) {
+      const key = this.#keys[at] ?? FREE
+      if (key < 0) found.push(-key)
+    }
+    return found
+  }
+
   delete(key: number): boolean {
     const [keys, values] = [this.#keys, this.#values]
     let gap = this.#find(key)
-    if (keys[gap] !== key) return false
+    if (keys[gap] === FREE) return false
     // keys whose search would end at the gap move up into it
     for (let at = this.#after(gap); keys[at] !== FREE; at = this.#after(at)) {
       const behind = (from: number) => (at - from) & (keys.length - 1)
-      if (behind(this.#placeOf(keys[at] ?? FREE)) < behind(gap)) continue
+      if (behind(this.#placeOf(Math.abs(keys[at] ?? FREE))) < behind(gap)) continue
       keys[gap] = keys[at] ?? FREE
       values[gap] = values[at]
       gap = at
@@ -119,7 +152,7 @@ class Shard<Value> {
   keys(isWanted: (key: number, value: Value) => boolean): number[] {
     const found: number[] = []
     for (let at = 0; at < this.#keys.length; at++) {
-      const key = this.#keys[at] ?? FREE
+      const key = Math.abs(this.#keys[at] ?? FREE)
       if (key !== FREE && isWanted(key, this.#values[at] as Value)) found.push(key)
     }
     return found
@@ -131,7 +164,7 @@ class Shard<Value> {
     this.#values = new Array(2 * keys.length)
     for (const [from, key] of keys.entries()) {
       if (key === FREE) continue
-      const at = this.#find(key)
+      const at = this.#find(Math.abs(key))
       this.#keys[at] = key
       this.#values[at] = values[from]
     }
@@ -140,7 +173,7 @@ class Shard<Value> {
   /** Returns the place of the key, or else the free place for it. */
   #find(key: number): number {
     let at = this.#placeOf(key)
-    while (this.#keys[at] !== key && this.#keys[at] !== FREE) at = this.#after(at)
+    while (Math.abs(this.#keys[at] ?? FREE) !== key && this.#keys[at] !== FREE) at = this.#after(at)
     return at
   }
 

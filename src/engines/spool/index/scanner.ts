@@ -78,8 +78,6 @@ export class Scanner {
    * the first of its looks began.
    */
   #round: Round = { passed: 0, begun: this.#lookedAt }
-  /** True if the last listing of everything did not meet all refs that wait for their time. */
-  #isMissing = false
 
   constructor(options: ScannerOptions, index: TaskIndex, events: Emitter, wakeUp: () => void) {
     this.#options = options
@@ -244,11 +242,11 @@ export class Scanner {
 
   /**
    * True if the times of a waiting file tell whether somebody wrote, touched or replaced the file since the last look: they are
-   * from this machine's clock, nobody has set that clock, and no waiting ref was missing.
+   * from this machine's clock, and nobody has set that clock.
    */
   get #mayTellByTimes(): boolean {
     const isClockSame = Math.abs(clockOffsetMs() - this.#lookedAt.offsetMs) < COARSEST_TIME_MS
-    return this.#isLocal && isClockSame && !this.#isMissing
+    return this.#isLocal && isClockSame
   }
 
   /**
@@ -281,9 +279,7 @@ export class Scanner {
     }
     this.#directories.endScan()
     this.#news.listed('')
-    const end = this.#index.endScan(this.#directories)
-    if (end === 'cut short') return
-    this.#isMissing = end === 'some missing'
+    if (!this.#index.endScan(this.#directories)) return
     if (isForAll) this.#round = { passed: 0, begun }
     if (isForAll) this.#lookedAt = begun
     else if (isLookAgain) void this.#lookAgain(waiting, this.#round.passed + waiting.length < met, begun)

@@ -17,7 +17,7 @@ import { ReadyRefs, type Scanned } from './ready-refs.js'
 import { Recent } from './recent.js'
 import { SlotQueues } from './slot-queues.js'
 import { Unseen, type UnseenStats } from './unseen.js'
-import { type ListingEnd, WaitingList } from './waiting-list.js'
+import { WaitingList } from './waiting-list.js'
 
 /** The default limit of due refs in memory. */
 const WINDOW = 120_000
@@ -450,13 +450,18 @@ export class TaskIndex {
     return true
   }
 
-  /** @param isListed true if the listing came to its end */
-  endScan(scanned?: Scanned, isListed = scanned !== undefined): ListingEnd {
+  /**
+   * @param isListed true if the listing came to its end
+   * @returns true if it met everything
+   */
+  endScan(scanned?: Scanned, isListed = scanned !== undefined): boolean {
     this.slots.endScan(isListed)
     this.#ready.endScan(scanned)
     if (this.ready > 0) this.#unseen?.watch()
     this.#unseen?.doubt()
-    return this.later.endListing(this.#isWhole && isListed && !this.#isHarvestFull)
+    const isWhole = this.#isWhole && isListed && !this.#isHarvestFull
+    this.later.endListing(isWhole)
+    return isWhole
   }
 
   #makeReady(ref: Ref): void {

@@ -1,5 +1,6 @@
 import { orderedPart } from '../../../base/heap.js'
 import type { Ref } from '../../../base/task/ref.js'
+import { isHeldUntil } from '../spool-file.js'
 import { BoundedHeap } from './bounded-heap.js'
 import { HashMap, hash } from './ref-hash.js'
 
@@ -12,9 +13,6 @@ interface Waiting {
   readonly ref: Ref
   readonly atMs: number
 }
-
-/** Whether a listing of everything has met all refs that wait. */
-export type ListingEnd = 'all met' | 'some missing' | 'cut short'
 
 /**
  * The refs that wait for their time. A million of them take 60 MB: a hash and a second each, and the names of the soonest
@@ -33,8 +31,7 @@ export class WaitingList {
   #areNamesLost = false
   /** The number of refs that wait for a change of their file alone. */
   #endless = 0
-  /** The number of refs that waited when the listing of everything began, and that it has not met. */
-  #unmet = 0
+  #held = 0
 
   get size(): number {
     return this.#seconds.size
@@ -43,6 +40,11 @@ export class WaitingList {
   /** The number of refs that wait for a change of their file alone. */
   get endless(): number {
     return this.#endless
+  }
+
+  /** The number of refs that people hold. */
+  get held(): number {
+    return this.#held
   }
 
   /** When the next ref with a known name comes due; epoch ms. */
@@ -64,15 +66,15 @@ export class WaitingList {
   add(ref: Ref, atMs: number, endsOnChange: boolean): void {
     const key = hash(ref)
     const second = Math.ceil(atMs / 1000)
-    if (this.#seconds.get(key) === ENDLESS) this.#endless--
+    this.#count(this.#seconds.get(key), -1)
     this.#seconds.set(key, endsOnChange ? second : -second)
-    if (second === ENDLESS) this.#endless++
-    else for (const names of [this.#named, this.#found]) names?.add({ ref, atMs })
+    this.#count(second, 1)
+    if (second !== ENDLESS) for (const names of [this.#named, this.#found]) names?.add({ ref, atMs })
   }
 
   /** Prepares for a listing of everything, which finds the names if some are not known. */
   beginListing(): void {
-    this.#unmet = this.size
+    this.#seconds.beginListing()
     const areAllNamed = !this.#areNamesLost && this.horizonMs === Number.POSITIVE_INFINITY
     this.#found = areAllNamed ? undefined : soonestFirst()
   }
@@ -84,19 +86,24 @@ export class WaitingList {
    */
   met(ref: Ref, nowMs: number): number | undefined {
     if (this.size === 0) return undefined
-    const second = this.#secondOf(ref)
+    const key = hash(ref)
+    const second = this.#seconds.get(key)
     if (second === undefined) return undefined
-    const atMs = second * 1000
-    if (atMs <= nowMs) this.#forget(hash(ref))
+    const atMs = Math.abs(second) * 1000
+    if (atMs <= nowMs) this.#forget(key)
     else {
-      this.#unmet--
+      this.#seconds.met(key)
       if (atMs !== ENDLESS) this.#found?.add({ ref, atMs })
     }
     return atMs
   }
 
-  /** @param isWhole true if the listing met everything */
-  endListing(isWhole: boolean): ListingEnd {
+  /**
+   * Forgets the refs that the listing did not meet: their files are gone.
+   *
+   * @param isWhole true if the listing met everything
+   */
+  endListing(isWhole: boolean): void {
     if (this.#found !== undefined) {
       this.#areNamesLost = !isWhole
       if (isWhole) this.#named = this.#found
@@ -106,8 +113,7 @@ export class WaitingList {
       }
       this.#found = undefined
     }
-    if (!isWhole) return 'cut short'
-    return this.#unmet > 0 ? 'some missing' : 'all met'
+    if (isWhole) for (const key of this.#seconds.unmet()) this.#forget(key)
   }
 
   isWaiting(ref: Ref, nowMs: number): boolean {
@@ -147,6 +153,7 @@ export class WaitingList {
   clear(): void {
     this.#seconds.clear()
     this.#endless = 0
+    this.#held = 0
     this.#named = soonestFirst()
     this.#areNamesLost = false
   }
@@ -170,8 +177,14 @@ export class WaitingList {
   }
 
   #forget(key: number): void {
-    if (this.#seconds.get(key) === ENDLESS) this.#endless--
-    if (this.#seconds.delete(key)) this.#unmet-- // the listing need not meet the ref any more
+    this.#count(this.#seconds.get(key), -1)
+    this.#seconds.delete(key)
+  }
+
+  #count(second: number | undefined, by: number): void {
+    if (second === undefined) return
+    if (second === ENDLESS) this.#endless += by
+    else if (isHeldUntil(Math.abs(second) * 1000)) this.#held += by
   }
 }
 
