@@ -37,6 +37,30 @@ describe('a handler', { concurrency: 3 }, () => {
     await until('both tasks are removed', () => leftIn(spool).length === 0)
   })
 
+  for (const [what, error] of [
+    ['throw-behind', /uncaught exception, replacing the process: Error: thrown behind\n {6}at /],
+    ['reject-behind', /uncaught exception, replacing the process: Error: rejected behind\n {6}at /],
+  ] as const)
+    it(`whose code fails after its task is done (${what}) costs the task that runs then no attempt`, async () => {
+      const spool = spoolDirectory()
+      const daemon = await startActor(spool, { 'spooler-frequency': 1000 })
+      const [late, gate] = [join(daemon.directory, 'late'), join(daemon.directory, 'gate')]
+      await ended(daemon, act(spool, what, { until: late }))
+      const innocent = act(spool, 'hold', { until: gate })
+      await started(daemon, innocent)
+      writeFileSync(late, '')
+      await started(daemon, innocent, 2)
+      writeFileSync(gate, '')
+      await ended(daemon, innocent)
+      assert.deepEqual(
+        linesOf(daemon, 'start', innocent).map(line => line.split(' ')[3]),
+        ['1', '1'],
+      )
+      assert.match(daemon.output, error)
+      assert.doesNotMatch(daemon.output, /failed|crashed/)
+      await until('both tasks are removed', () => leftIn(spool).length === 0)
+    })
+
   for (const what of ['exit', 'exit-1', 'abort'])
     it(`that ends its process (${what}) leaves the daemon running, and its task runs again after the others`, async () => {
       const spool = spoolDirectory()

@@ -13,6 +13,13 @@ import { until } from './until.js'
 const ACTOR = `
 import { existsSync } from 'node:fs'
 const sleep = ms => new Promise(resolve => setTimeout(resolve, ms))
+const leave = (env, late) => {
+  const timer = setInterval(() => {
+    if (!existsSync(env.until)) return
+    clearInterval(timer)
+    late()
+  }, 5)
+}
 const acts = {
   ok: () => {},
   hold: async env => { while (!existsSync(env.until)) await sleep(5) },
@@ -24,6 +31,8 @@ const acts = {
   reject: async () => { await sleep(5); throw new Error('rejected') },
   'throw-late': () => { setTimeout(() => { throw new Error('thrown late') }, 20); return new Promise(() => {}) },
   'throw-after': () => { setTimeout(() => { throw new Error('thrown after') }, 20) },
+  'throw-behind': env => { leave(env, () => { throw new Error('thrown behind') }) },
+  'reject-behind': env => { leave(env, () => { Promise.reject(new Error('rejected behind')) }) },
   'reject-late': () => { setTimeout(() => Promise.reject(new Error('rejected late')), 20); return new Promise(() => {}) },
   'ignore-term': async env => { process.on('SIGTERM', () => {}); while (!existsSync(env.until)) await sleep(5) },
   signal: (env, task) => new Promise(resolve => task.signal.addEventListener('abort', () => { JOURNAL('warned ' + env.n); resolve() })),

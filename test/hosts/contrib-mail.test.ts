@@ -67,6 +67,7 @@ def simple(to=('joe@example.com',), **options): return EmailMessage('hello', 'te
 `
 
 const KINDS = `
+import collections
 from email.charset import Charset, QP
 from email.message import EmailMessage as Modern, MIMEPart
 from email.mime.audio import MIMEAudio
@@ -87,7 +88,12 @@ def modern(): part = MIMEPart(); part.set_content(GIF, 'image', 'gif', cid='<x>'
 def charset(): charset = Charset('utf-8'); charset.body_encoding = QP; return charset
 class Own(EmailMessage):
     def message(self, **options): message = super().message(**options); message['X-Own'] = self.own; return message
-sys.modules['own_message'] = type(sys)('own_message'); sys.modules['own_message'].Own = Own; Own.__module__ = 'own_message'
+Named = collections.namedtuple('Named', 'filename content mimetype', module='own_message')
+class WithNames(EmailMessage):
+    def message(self, **options): message = super().message(**options); message['X-Own'] = self.named.content; return message
+sys.modules['own_message'] = type(sys)('own_message')
+for each in (Own, WithNames, Named): setattr(sys.modules['own_message'], each.__name__, each); each.__module__ = 'own_message'
+Elsewhere = collections.namedtuple('Elsewhere', 'filename content mimetype', module='not_loaded')
 kinds = {
     'text': simple, 'empty': lambda: EmailMessage('', '', to=['joe@example.com']),
     'from': lambda: simple(from_email='Jane <jane@example.com>'), 'from with umlauts': lambda: simple(from_email='Jäne <jane@example.com>'),
@@ -109,6 +115,8 @@ kinds = {
     'a name with umlauts': lambda: attached('größe.pdf', GIF), 'without a name': lambda: attached(None, 'x', 'text/x-own'),
     'a megabyte': lambda: attached('big.bin', os.urandom(1 << 20), 'application/octet-stream', message=html()),
     'alternatives and attachments': lambda: attached('a.txt', 'a', message=html()), 'a message in a message': lambda: attached('mail.eml', simple(), 'message/rfc822'),
+    'a named tuple': lambda: with_(WithNames('x', 'y', to=['joe@example.com']), named=Named('a', 'b', 'c')),
+    'a named tuple of a module that the daemon has not loaded': lambda: with_(simple(), attachments=[Elsewhere('a.txt', 'a', 'text/plain')]),
     'a class of its own': lambda: with_(Own('x', 'y', to=['joe@example.com']), own='own'),
 }
 if django.VERSION < (6,):

@@ -12,7 +12,7 @@ import { isAlive } from '../helpers/process.js'
 import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
-import { hostsOf, startHost } from './host-daemon.js'
+import { hostsOf, type Language, startHost } from './host-daemon.js'
 
 /** Does what the key `do` of a task asks for; a task without it is done at once. */
 const HANDLER = `
@@ -56,6 +56,49 @@ def spooler(env):
     return -2
 uwsgi.spooler = spooler
 `
+
+/** What the dictionary of a task holds is destroyed when the task has ended. */
+const DESTROYED = {
+  python: `
+class Bad:
+    def __del__(self): os._exit(3)
+def spooler(env):
+    journal(env[b'n'].decode())
+    if env[b'n'] == b'bad': env[b'held'] = Bad()
+    return -2
+uwsgi.spooler = spooler`,
+  perl: `
+use POSIX ();
+sub Bad::DESTROY { POSIX::_exit(3) }
+uwsgi::spooler(sub {
+    my ($env) = @_;
+    journal($env->{n});
+    $env->{held} = bless {}, 'Bad' if $env->{n} eq 'bad';
+    return -2;
+});`,
+} as const
+
+for (const [language, handler] of Object.entries(DESTROYED))
+  describe(`a destructor in ${language} that ends its interpreter`, {
+    skip: skipUnless(language === 'perl' ? 'perl' : 'python3'),
+  }, () => {
+    it('is the crash of the task whose dictionary held the object, and each other task runs once', async () => {
+      const spool = spoolDirectory()
+      const others = Array.from({ length: 600 }, (_, i) => `${i}`.padStart(3, '0'))
+      for (const n of others) drop(spool, `uwsgi_spoolfile_on_${n}`, packet({ n }))
+      drop(spool, 'uwsgi_spoolfile_on_500_bad', packet({ n: 'bad' }))
+      const ini = { drain: true, 'spooler-ordered': true, 'spooler-max-crashes': 1 }
+      const daemon = await startHost(language as Language, { spool, handler, ini, isUnready: true })
+      assert.equal(await daemon.code(), 3)
+      assert.deepEqual(
+        [...daemon.output.matchAll(/uwsgi_spoolfile_on_(\w+) is buried: it crashed/g)].map(
+          ([, name]) => name,
+        ),
+        ['500_bad'],
+      )
+      assert.deepEqual(daemon.journal().sort(), [...others, 'bad'])
+    })
+  })
 
 describe('a Python handler that misbehaves', { skip: skipUnless('python3') }, () => {
   for (const [what, how] of [

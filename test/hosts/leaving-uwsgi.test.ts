@@ -1,14 +1,17 @@
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
 import { dirname, join } from 'node:path'
-import { before, describe, it } from 'node:test'
+import { after, before, describe, it } from 'node:test'
 import { spoold } from '../helpers/cli.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { leftIn } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'
 import { PYTHON, virtualenv } from '../helpers/python.js'
 import { skipUnless } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
 import { portOf } from '../helpers/wire.js'
 import { ROOT, spoolDirectory, workspace } from '../helpers/workspace.js'
 import { programs, pythonEnv } from './named-host.js'
@@ -546,6 +549,34 @@ describe("uWSGI's module in any process", () => {
       assert.ok(readFileSync(join(there, name), 'latin1').endsWith('x'.repeat(100_000)))
       assert.ok(statSync(join(there, name)).mtimeMs > Date.now() + 3_000_000)
     })
+
+  it('in perl stores a task over a socket, and raises a signal there, amid signals that the program handles', {
+    skip: skipUnless('perl'),
+  }, async () => {
+    const server = createServer(async socket => {
+      socket.on('error', () => {})
+      await once(socket, 'data')
+      const before = asking.output.length
+      for (let handled = 1; handled <= 10; handled++) {
+        asking.child.kill('SIGUSR1')
+        await until('the program has handled the signal', () => asking.output.length >= before + handled)
+      }
+      socket.end(Buffer.from('ff000001', 'hex'))
+    })
+    await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+    after(() => server.close())
+    const { port } = server.address() as AddressInfo
+    const code = `
+use Spoold::uwsgi;
+$SIG{USR1} = sub { syswrite STDOUT, '.' };
+uwsgi::spool({ to => 'joe' });
+uwsgi::signal(7);`
+    const asking = new TestProcess('perl', ['-e', code], {
+      env: environment({ SPOOLD_ENQUEUE_TO: `127.0.0.1:${port}` }),
+    })
+    assert.equal(await asking.code(), 0, asking.output)
+    assert.equal(asking.output, '.'.repeat(20))
+  })
 
   for (const [language, code] of [
     ['ruby', RUBY],

@@ -49,6 +49,12 @@ const PROGRAMS: Readonly<Record<string, Program>> = {
     ini: { mine: ['1', '2'], empty: '' },
     isOver: ({ left }) => left.length === 0,
   },
+  'a write to a broken pipe is an error of the task, and kills no process': {
+    language: 'perl',
+    name: 'pipe',
+    tasks: { [name('go')]: packet({ go: '1' }) },
+    isOver: ({ left }) => left.length === 0,
+  },
   'signals and timers call the same functions': {
     language: 'perl',
     name: 'signals',

@@ -201,9 +201,18 @@ describe('Perl and Ruby in one ini', { skip: skipUnless('perl', 'ruby') }, () =>
 })
 
 describe('a handler that has made the descriptors of its interpreter non-blocking', {
-  skip: skipUnless('perl', 'ruby'),
+  skip: skipUnless('python3', 'perl', 'ruby'),
 }, () => {
   const HANDLERS = {
+    python: `
+def spooler(env):
+    if b'big' in env:
+        journal('stored')
+        return uwsgi.SPOOL_OK
+    for fd in (3, 4): os.set_blocking(fd, False)
+    uwsgi.spool({b'big': b'yes', b'body': b'x' * 16_000_000})
+    return uwsgi.SPOOL_OK
+uwsgi.spooler = spooler`,
     perl: `
 use IO::Handle;
 my @fds = map { open(my $fd, '+<&=', $_) or die; $fd } 3, 4;
@@ -227,7 +236,7 @@ def UWSGI.spooler(env)
   UWSGI::SPOOL_OK
 end`,
   } as const
-  for (const language of ['perl', 'ruby'] as const)
+  for (const language of ['python', 'perl', 'ruby'] as const)
     it(`stores 16 MB and runs on, in ${language}`, async () => {
       const spool = spoolDirectory()
       drop(spool)

@@ -11,7 +11,7 @@ import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { DEBIAN, UWSGIS } from '../helpers/uwsgi.js'
 import { spoolDirectory } from '../helpers/workspace.js'
-import { writeHandler } from './host-daemon.js'
+import { type Language, startHost, writeHandler } from './host-daemon.js'
 
 /** The calls in Python, in this order, which uWSGI answers as well. */
 const PYTHON_CALLS = `
@@ -92,6 +92,54 @@ describe('sharedarea_* answers as under uWSGI', () => {
     })
 })
 
+/** Writes until a time limit comes, twenty times, and journals whether another process can lock the area then. */
+const LIMITED = {
+  python: `
+import fcntl, signal
+class Limit(Exception): pass
+def limit(*_): raise Limit
+def lock():
+    with open('/proc/self/fd/7', 'r+b') as area: fcntl.lockf(area, fcntl.LOCK_EX | fcntl.LOCK_NB)
+def spooler(env):
+    signal.signal(signal.SIGALRM, limit)
+    for n in range(20):
+        try:
+            signal.setitimer(signal.ITIMER_REAL, .002 + n * .0001)
+            while True: uwsgi.sharedarea_write(0, 0, b'x' * 4_000_000)
+        except Limit: pass
+        pid = os.fork()
+        if pid == 0:
+            try: lock()
+            except OSError: os._exit(1)
+            os._exit(0)
+        journal('locked' if os.waitpid(pid, 0)[1] else 'free')
+    return -2
+uwsgi.spooler = spooler`,
+  perl: `
+use Fcntl qw(F_SETLK F_WRLCK SEEK_SET);
+use POSIX ();
+use Time::HiRes 'setitimer';
+sub can_lock {
+    open(my $area, '+<', '/proc/self/fd/7') or die;
+    my $lock = pack('s! s! x4 q q i x4', F_WRLCK, SEEK_SET, 0, 0, 0);
+    return fcntl($area, F_SETLK, $lock);
+}
+uwsgi::spooler(sub {
+    local $SIG{ALRM} = sub { die "limit\\n" };
+    for my $n (0 .. 19) {
+        eval {
+            setitimer(Time::HiRes::ITIMER_REAL(), .002 + $n * .0001);
+            1 while uwsgi::sharedarea_write(0, 0, 'x' x 4_000_000);
+        };
+        my $pid = fork() // die;
+        POSIX::_exit(can_lock() ? 0 : 1) if !$pid;
+        waitpid($pid, 0);
+        journal($? ? 'locked' : 'free');
+    }
+    return -2;
+});`,
+} as const
+
 describe('a shared area', () => {
   const skip = skipUnless('python3', 'perl')
   it('is one for all workers, languages and reloads of a daemon, and no increment is lost', {
@@ -134,6 +182,16 @@ uwsgi.spooler = spooler
     drop(spool, undefined, packet({ ask: '1' }))
     await until('Perl has read the area', () => daemon.journal().includes(`perl read ${100 * tasks}`))
   })
+
+  for (const [language, handler] of Object.entries(LIMITED))
+    it(`is not left locked by a time limit that ends a write: ${language}`, { skip }, async () => {
+      const spool = spoolDirectory()
+      drop(spool)
+      const ini = { sharedarea: 1000, drain: true }
+      const daemon = await startHost(language as Language, { spool, handler, ini, isUnready: true })
+      assert.equal(await daemon.code(), 0)
+      assert.deepEqual(daemon.journal(), Array(20).fill('free'))
+    })
 
   it('is refused if its size is not a number of pages', async () => {
     const directory = dirname(spoolDirectory())

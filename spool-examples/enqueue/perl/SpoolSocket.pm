@@ -32,12 +32,9 @@ sub send_task {
     my $connection = connection($address, $timeout) or die "$address cannot be connected to: $@ $!\n";
 
     local $SIG{PIPE} = 'IGNORE';
-    my $answer = '';
     $! = 0;
     $connection->print($packet, $body) and $connection->flush;
-    while (length $answer < 4) {
-        last if !$connection->sysread($answer, 4 - length $answer, length $answer);
-    }
+    read $connection, my $answer, 4;    # not sysread, which a signal ends
     $!{EAGAIN} and die "$address did not answer within $timeout s\n";
     length $answer == 4
         or die sprintf "%s closed without an answer to %d bytes: its buffer-size may be smaller, or it has no spooler\n",

@@ -22,6 +22,8 @@ export interface RetryAnswer extends PolicyAnswer {
 /** Never run it again: it becomes a dead letter, with this reason. */
 export interface BuryAnswer {
   readonly bury: string | true
+  /** The reason, if `bury` is true; otherwise more of it. */
+  readonly reason?: string
 }
 
 /** Overrides the options (`spooler-max-attempts`, …) for this task from now on. */
@@ -99,10 +101,28 @@ export class AbortTask extends Error implements BuryAnswer {
 }
 
 function reasonOf(asked: unknown): string {
-  if (typeof asked === 'string') return asked
-  if (isError(asked)) return messageOf(asked)
-  const bury = typeof asked === 'object' && asked !== null && 'bury' in asked ? asked.bury : describe(asked)
-  return typeof bury === 'string' ? bury : GIVEN_UP
+  if (typeof asked !== 'object' || asked === null || !('bury' in asked)) return shown(asked)
+  return buryReason(asked) ?? GIVEN_UP
+}
+
+function shown(reason: unknown): string {
+  if (typeof reason === 'string') return reason
+  return isError(reason) ? messageOf(reason) : describe(reason)
+}
+
+/** A reason of another type than text is shown, because a refusal would run again what is never to run again. */
+function buryReason({
+  bury,
+  reason,
+}: {
+  readonly bury?: unknown
+  readonly reason?: unknown
+}): string | undefined {
+  const texts = [
+    ...(typeof bury === 'string' ? [bury] : []),
+    ...(reason === undefined ? [] : [shown(reason)]),
+  ]
+  return texts.filter(text => textOf(text) !== undefined).join(': ') || undefined
 }
 
 /** @returns undefined if the text says nothing */
@@ -156,14 +176,19 @@ function invalid(why: string): Outcome {
 }
 
 /**
- * Only an object that has `retry`, `bury` or `done` is meant as an answer. Other keys beside `bury` and `done` are the handler's
+ * Only an object that has `retry`, `bury` or `done` is meant as an answer. Further keys beside `bury` and `done` are the handler's
  * own, because a refusal would run again what is never to run again.
  *
  * @throws Error that names the key, what was expected and what was given
  */
 function fromObject(answer: unknown): Outcome | undefined {
   if (typeof answer !== 'object' || answer === null) return undefined
-  const asked: { readonly retry?: unknown; readonly bury?: unknown; readonly done?: unknown } = answer
+  const asked: {
+    readonly retry?: unknown
+    readonly bury?: unknown
+    readonly reason?: unknown
+    readonly done?: unknown
+  } = answer
   const { retry, bury } = asked
   const isDone = asked.done === true
   const given = [retry !== undefined && 'retry', bury !== undefined && 'bury', isDone && 'done']
@@ -173,13 +198,10 @@ function fromObject(answer: unknown): Outcome | undefined {
       `the handler's answer has ${keys.join(' and ')}; expected one of retry, bury and done`,
     )
   if (retry !== undefined) return retryOf(answer, retry)
-  if (bury !== undefined) return { kind: 'bury', detail: buryReason(bury) }
+  if (bury !== undefined && bury !== true && typeof bury !== 'string')
+    throw new TypeError(wrong('bury', 'a reason or true', bury))
+  if (bury !== undefined) return { kind: 'bury', detail: buryReason(asked) ?? 'the handler gave no reason' }
   return isDone ? OK : undefined
-}
-
-function buryReason(bury: unknown): string {
-  if (bury !== true && typeof bury !== 'string') throw new TypeError(wrong('bury', 'a reason or true', bury))
-  return (bury === true ? undefined : textOf(bury)) ?? 'the handler gave no reason'
 }
 
 function retryOf(answer: object, when: unknown): Outcome {

@@ -38,13 +38,14 @@ module UWSGI
     def spool(task)
       check(task, Hash)
       body = task['body']
-      task.delete('body') if body.is_a?(String)
-      pairs = task.flat_map do |key, value|
+      rest = body.is_a?(String) ? task.except('body') : task
+      pairs = rest.flat_map do |key, value|
         raise 'spool hash must contains only strings' unless key.is_a?(String)
 
         [key, value.to_s]
       end
       pairs.push('body', body) if body.is_a?(String)
+      task.delete('body') if body.is_a?(String) && !task.frozen? # uWSGI also takes it out of a frozen one
       ask(@forked ? 'spool' : 'spool-while-loading', *pairs).first
     end
     alias send_to_spooler spool

@@ -24,7 +24,7 @@ interface FunctionExecutorOptions {
   readonly chdir: string | null
   /** The current directory of the process. Absent: it is not changed. */
   readonly directory?: ProcessDirectory | undefined
-  /** How many tasks run at a time. If it is more than 1, the task that throws outside its call has to be identified. */
+  /** How many tasks run at a time. */
   readonly concurrency: number
   /** Calls handlers so that their code can be told from other code in this process. Set if there is such code. */
   readonly around?: (<Result>(call: () => Result) => Result) | undefined
@@ -36,8 +36,8 @@ export class FunctionExecutor implements Executor {
   readonly isOpen = true
   readonly running = undefined
   readonly slots: number
-  /** True if the executing code may belong to one of several runs, or to none. */
-  readonly #isTracked: boolean
+  /** True if code that executes while a run goes on counts as that run's: nothing else goes on in this process. */
+  readonly #isAlone: boolean
   readonly #options: FunctionExecutorOptions
   readonly #listener: ExecutorListener
   /** The run that started last. It is used where one task runs at a time. */
@@ -47,7 +47,7 @@ export class FunctionExecutor implements Executor {
     this.#options = options
     this.#listener = listener
     this.slots = options.concurrency
-    this.#isTracked = options.concurrency > 1 || options.around !== undefined
+    this.#isAlone = options.concurrency === 1 && options.around === undefined
   }
 
   run([run]: readonly Run[], now: number): Promise<void> | undefined {
@@ -71,13 +71,16 @@ export class FunctionExecutor implements Executor {
     return run.hasEnded ? undefined : this.#ended(run, outcome) // a fault may have ended the run
   }
 
-  /** Ends the run that threw as failed, and the others as if they had not begun. Runs that have ended are being settled. */
+  /**
+   * Ends the run that threw as failed, and the others as if they had not begun: code that threw may be of a run that has ended. Code
+   * that no run has started counts as the running one's, if one runs at a time. Runs that have ended are being settled.
+   */
   fault(thrown: unknown, runs: Iterable<Run>): boolean {
-    const { author } = this
+    const author = authors.getStore()
     let isReported = false
     for (const run of runs) {
       if (run.hasEnded) continue
-      const isGuilty = this.slots === 1 || run === author
+      const isGuilty = author === undefined ? this.slots === 1 : run === author.run
       if (isGuilty) isReported = true
       void this.#ended(run, isGuilty ? fromThrown(thrown) : RELEASE)
     }
@@ -96,7 +99,7 @@ export class FunctionExecutor implements Executor {
     try {
       const task = new HandlerTask(run, context)
       const ask = () => this.#ask(0, run, task)
-      const call = () => (this.#isTracked ? authors.run({ of: this, run }, ask) : ask())
+      const call = () => authors.run({ of: this, run }, ask)
       // or the next task would see what this one enters with `enterWith`
       const own = () => new AsyncResource('spoold.task').runInAsyncScope(call)
       return around === undefined ? own() : around(own)
@@ -109,9 +112,9 @@ export class FunctionExecutor implements Executor {
     this.#options.directory?.forget()
   }
 
-  /** The run whose code is executing. For an exception outside any call: the run that started the code that threw. */
+  /** The run whose code is executing. */
   get author(): Run | undefined {
-    const author = this.#isTracked ? this.#trackedAuthor : this.#latest
+    const author = this.#isAlone ? this.#latest : this.#trackedAuthor
     return author?.hasEnded === true ? undefined : author
   }
 

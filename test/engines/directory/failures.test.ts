@@ -12,7 +12,7 @@ import {
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { AbortTask, fromThrown, RetryTask, toOutcome } from '#src/base/task/answer.js'
+import { AbortTask, type BuryAnswer, fromThrown, RetryTask, toOutcome } from '#src/base/task/answer.js'
 import { IGNORE, OK, RELEASE, RETRY } from '#src/base/task/outcome.js'
 import type { Claims } from '#src/engines/spool/claims/claims.js'
 import { DeadLetters } from '#src/engines/spool/dead-letters.js'
@@ -190,6 +190,18 @@ describe('a handler that gives a task up', () => {
     it(`that answers ${JSON.stringify(answer)} gave no reason, and the record says so`, () => {
       assert.deepEqual(toOutcome(answer), { kind: 'bury', detail: 'the handler gave no reason' })
     })
+
+  it('may give the reason in bury, beside it, or in both', () => {
+    for (const [answer, detail] of [
+      [{ bury: true, reason: 'gone' }, 'gone'],
+      [{ bury: 'no such customer', reason: 'gone' }, 'no such customer: gone'],
+      [{ bury: '', reason: new Error('gone') }, 'gone'],
+      [{ bury: true, reason: 410 }, '410'],
+    ] as const) {
+      assert.deepEqual(toOutcome(answer), { kind: 'bury', detail })
+      assert.deepEqual(fromThrown(new AbortTask(answer as BuryAnswer)), { kind: 'bury', detail })
+    }
+  })
 
   it('that gives an empty reason leaves no empty line', () => {
     assert.deepEqual(fromThrown(new AbortTask('')), { kind: 'bury', detail: 'the task is given up' })

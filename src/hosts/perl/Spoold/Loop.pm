@@ -101,14 +101,15 @@ sub _serve {
             my $block = $at + $name_bytes;
             my $body  = $block + $block_bytes;
             my $slash = rindex($name, '/');
-            my %env = unpack('(v/a)*', substr($message, $block + PACKET_HEADER_BYTES, $block_bytes - PACKET_HEADER_BYTES));
-            $env{spooler_task_name} = substr($name, $slash + 1);
-            $env{body} = substr($message, $body, $body_bytes) if $body_bytes;
+            my $env = { unpack('(v/a)*', substr($message, $block + PACKET_HEADER_BYTES, $block_bytes - PACKET_HEADER_BYTES)) };
+            $env->{spooler_task_name} = substr($name, $slash + 1);
+            $env->{body} = substr($message, $body, $body_bytes) if $body_bytes;
 
             # as in uWSGI, a missing directory does not fail the task
             chdir($chdir // ($slash < 0 ? $home : "$home/" . substr($name, 0, $slash)));
-            my $result = $self->_ask(\%env, $number);
+            my $result = $self->_ask($env, $number);
             Spoold::Process::leave_at_once() if $$ != $pid;
+            undef $env;    # the destructors of what it holds are the task's code
             _mark($page, $slot, $self->{output}->mark($number) ? $result | PRINTED : $result);
             $number++;
             $at = $body + $body_bytes;

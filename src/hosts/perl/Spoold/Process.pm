@@ -16,9 +16,9 @@ use constant PR_SET_PDEATHSIG => 1;
 sub prepare {
     _die_with_worker();
 
-    # Terminals and init systems signal every process, but the worker decides. The handlers are functions, because every program
-    # that a task starts would inherit IGNORE.
-    $SIG{$_} = \&_leave_to_worker for qw(INT TERM HUP USR1 USR2 ALRM TSTP);
+    # Terminals and init systems signal every process, but the worker decides. PIPE is an error of the write, as in uWSGI. The
+    # handlers are functions, because every program that a task starts would inherit IGNORE.
+    $SIG{$_} = \&_leave_to_worker for qw(INT TERM HUP USR1 USR2 ALRM TSTP PIPE);
     select((select(STDOUT), $| = 1)[0]);
     select((select(STDERR), $| = 1)[0]);
     @ARGV = ();

@@ -3,6 +3,7 @@ package Spoold::SharedAreas;
 use strict;
 use warnings;
 use Fcntl qw(F_SETFD F_SETLKW F_RDLCK F_WRLCK F_UNLCK FD_CLOEXEC SEEK_SET O_RDWR);
+use Spoold::Wire;
 
 use constant FIRST_FD => 7;
 
@@ -27,28 +28,46 @@ sub read {
     my $area = $self->_area($number) or return undef;
     $length = $area->{size} - $position if !$length;
     return undef if $position < 0 || $length < 0 || $position + $length > $area->{size};
-    _lock($area, F_RDLCK);
-    sysseek($area->{file}, $position, SEEK_SET);
-    my $bytes = '';
-    while ($length > length $bytes) { sysread($area->{file}, $bytes, $length - length $bytes, length $bytes) or last }
-    _lock($area, F_UNLCK);
-    return $bytes;
+    return _locked(
+        $area,
+        F_RDLCK,
+        sub {
+            my ($file, $bytes) = ($area->{file}, '');
+            sysseek($file, $position, SEEK_SET);
+            while ($length > length $bytes) { sysread($file, $bytes, $length - length $bytes, length $bytes) or last }
+            return $bytes;
+        }
+    );
 }
 
 sub write {
     my ($self, $number, $position, $bytes) = @_;
     my $area = $self->_area($number) or return 0;
     return 0 if $position < 0 || $position + length $bytes > $area->{size};
-    _lock($area, F_WRLCK);
-    sysseek($area->{file}, $position, SEEK_SET);
-    my $count = syswrite($area->{file}, $bytes);
-    _lock($area, F_UNLCK);
-    return defined $count;
+    return _locked(
+        $area,
+        F_WRLCK,
+        sub {
+            sysseek($area->{file}, $position, SEEK_SET);
+            return defined syswrite($area->{file}, $bytes);
+        }
+    );
 }
 
 sub _area {
     my ($self, $number) = @_;
     return $number >= 0 && $number < @$self ? $self->[$number] : undef;
+}
+
+# Runs code while the area is locked, which a signal handler that dies would leave locked.
+sub _locked {
+    my ($area, $kind, $code) = @_;
+    return Spoold::Wire::uninterrupted(sub {
+        _lock($area, $kind);
+        my $value = $code->();
+        _lock($area, F_UNLCK);
+        return $value;
+    });
 }
 
 # Takes or releases a record lock over the whole file, with the struct flock of 64-bit Linux. Within a process, all descriptors of

@@ -56,22 +56,31 @@ sub call {
     return $status eq 'ok' ? (undef, @values) : $values[0];
 }
 
-# Sends a message, and returns the reply. Signals wait meanwhile, because a handler may die, such as that of a time limit, and
-# half an exchange would leave its reply to the next one.
+# Sends a message, and returns the reply. Half an exchange would leave its reply to the next one.
 sub _exchange {
     my ($handle, $message) = @_;
+    return uninterrupted(sub {
+        write_all($handle, pack('V/a', $message));
+        my $head = _read($handle, 4) // exit 1;    # the worker is gone
+        return _read($handle, unpack('V', $head)) // exit 1;
+    });
+}
+
+# Runs code, and returns its value. Signals wait meanwhile, because a handler may die, such as that of a time limit.
+sub uninterrupted {
+    my ($code) = @_;
     local $@;    # keeps the handler's value
     my ($all, $before) = (POSIX::SigSet->new(1 .. 31), POSIX::SigSet->new);
     POSIX::sigprocmask(POSIX::SIG_BLOCK(), POSIX::SigSet->new, $before);
-    my $answer = eval {
+    my $value;
+    my $is_whole = eval {
         POSIX::sigprocmask(POSIX::SIG_BLOCK(), $all);    # the handler of a signal that came before is called right here
-        write_all($handle, pack('V/a', $message));
-        my $head = _read($handle, 4) // exit 1;    # the worker is gone
-        _read($handle, unpack('V', $head)) // exit 1;
+        $value = $code->();
+        1;
     };
     my $error = $@;
     POSIX::sigprocmask(POSIX::SIG_SETMASK(), $before);
-    return $answer if defined $answer;
+    return $value if $is_whole;
     local $SIG{__DIE__};    # that handler has already had this error
     die $error;
 }

@@ -124,6 +124,7 @@ class Loop:
                         result = self._failed(number, wrong(answer))
                 if getpid() != pid:
                     end_fork()
+                env = run = answer = None  # the destructors of what they hold are the task's code
                 page[slot] = result | PRINTED if mark(number) else result
                 number += 1
             elif kind == SIGNAL:

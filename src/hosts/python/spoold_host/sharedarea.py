@@ -6,6 +6,8 @@ import os
 import struct
 import threading
 
+from .process import uninterrupted
+
 FIRST_FD = 7
 
 _areas = []
@@ -23,7 +25,11 @@ class _Area:
     def lock(self, kind):
         self.threads.acquire()
         if self.held == 0:
-            fcntl.lockf(self.fd, kind)
+            try:
+                fcntl.lockf(self.fd, kind)
+            except BaseException:
+                self.threads.release()  # a signal handler ended the wait
+                raise
         self.held += 1
 
     def unlock(self):
@@ -33,6 +39,17 @@ class _Area:
         if self.held == 0:
             fcntl.lockf(self.fd, fcntl.LOCK_UN)
         self.threads.release()
+
+    def locked(self, kind, function, *args):
+        """Calls a function while the area is locked, which a signal handler that raises would leave locked."""
+        return uninterrupted(self._locked, kind, function, *args)
+
+    def _locked(self, kind, function, *args):
+        self.lock(kind)
+        try:
+            return function(*args)
+        finally:
+            self.unlock()
 
 
 def _sharedarea_start(sizes):
@@ -56,21 +73,13 @@ def sharedarea_read(id, position, length=0):
     if length == 0 and 0 <= id < len(_areas):
         length = len(_areas[id].memory) - position
     area = _area(id, position, length, 'read')
-    area.lock(fcntl.LOCK_SH)
-    try:
-        return area.memory[position : position + length]
-    finally:
-        area.unlock()
+    return area.locked(fcntl.LOCK_SH, area.memory.__getitem__, slice(position, position + length))
 
 
 def sharedarea_write(id, position, value):
     data = value.encode() if isinstance(value, str) else bytes(value)
     area = _area(id, position, len(data), 'write')
-    area.lock(fcntl.LOCK_EX)
-    try:
-        area.memory[position : position + len(data)] = data
-    finally:
-        area.unlock()
+    area.locked(fcntl.LOCK_EX, area.memory.__setitem__, slice(position, position + len(data)), data)
 
 
 def sharedarea_memoryview(id):
@@ -101,11 +110,7 @@ def _number_functions(bits, code):
 
     def read(id, position):
         area = _area(id, position, size, 'read%d' % bits)
-        area.lock(fcntl.LOCK_SH)
-        try:
-            return number.unpack_from(area.memory, position)[0]
-        finally:
-            area.unlock()
+        return area.locked(fcntl.LOCK_SH, number.unpack_from, area.memory, position)[0]
 
     def write(id, position, value):
         # as in uWSGI: write8 takes an unsigned number, write16 keeps the lowest 16 bits, the larger ones refuse what does not fit
@@ -117,12 +122,11 @@ def _number_functions(bits, code):
 
     def change(id, position, name, function):
         area = _area(id, position, size, '%s%d' % (name, bits))
-        area.lock(fcntl.LOCK_EX)
-        try:
-            before = number.unpack_from(area.memory, position)[0]
-            number.pack_into(area.memory, position, wrapped(function(before)))
-        finally:
-            area.unlock()
+        area.locked(fcntl.LOCK_EX, replace, area.memory, position, function)
+
+    def replace(memory, position, function):
+        before = number.unpack_from(memory, position)[0]
+        number.pack_into(memory, position, wrapped(function(before)))
 
     def inc(id, position, value=1):
         change(id, position, 'inc', lambda before: before + value)

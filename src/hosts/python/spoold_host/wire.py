@@ -30,17 +30,12 @@ class Wire:
             os.set_inheritable(fd, False)
         self.page = mmap.mmap(PAGE_FD, PAGE_BYTES)
         self.pid = os.getpid()
-        self._tasks = os.fdopen(TASKS_FD, 'rb', buffering=65536, closefd=False)
+        self._tasks, self._calls = (os.fdopen(fd, 'rb', buffering=0, closefd=False) for fd in (TASKS_FD, CALLS_FD))
         self._lock = threading.Lock()
 
     def read_message(self):
         """Returns the next message; None if the worker is gone."""
-        head = self._tasks.read(4)
-        if len(head) < 4:
-            return None
-        length = int.from_bytes(head, 'little')
-        message = self._tasks.read(length)
-        return message if len(message) == length else None
+        return _read_message(self._tasks)
 
     def read_settings(self):
         """Returns the settings, with the list of values of each name. They are the first message, which repeats a name for each
@@ -73,8 +68,10 @@ class Wire:
     def _exchange(self, message):
         with self._lock:
             _write_all(CALLS_FD, _LENGTH.pack(len(message)) + message)
-            (length,) = _LENGTH.unpack(_read_all(CALLS_FD, 4))
-            return _read_all(CALLS_FD, length)
+            answer = _read_message(self._calls)
+        if answer is None:
+            os._exit(1)  # the worker is gone
+        return answer
 
 
 def error_text(text):
@@ -101,18 +98,35 @@ def _unpack(message):
 
 def _write_all(fd, data):
     view = memoryview(data)
-    try:
-        while view:
+    while view:
+        try:
             view = view[os.write(fd, view) :]
-    except OSError:
-        os._exit(1)  # the worker is gone, or a task has closed the descriptor, so the worker would hear of no task any more
+        except BlockingIOError:
+            _block(fd)
+        except OSError:
+            os._exit(1)  # the worker is gone, or a task has closed the descriptor, so the worker would hear of no task any more
 
 
-def _read_all(fd, length):
-    data = b''
-    while len(data) < length:
-        more = os.read(fd, length - len(data))
-        if not more:
-            os._exit(1)  # the worker is gone
-        data += more
-    return data
+def _read_message(file):
+    head = _read_all(file, 4)
+    return head and _read_all(file, int.from_bytes(head, 'little'))
+
+
+def _read_all(file, length):
+    """Returns as many bytes; None if the stream ends before that."""
+    data = bytearray(length)
+    view = memoryview(data)
+    while view:
+        count = file.readinto(view)
+        if count is None:
+            _block(file.fileno())
+        elif count == 0:
+            return None
+        else:
+            view = view[count:]
+    return bytes(data)
+
+
+def _block(fd):
+    """Undoes that a task or a child process has made a descriptor non-blocking."""
+    os.set_blocking(fd, True)

@@ -236,9 +236,8 @@ sub _raise {
 sub _raise_at {
     my ($number, $where) = @_;
     my $peer = SpoolSocket::connection($where, PATIENCE) or Carp::croak("unable to deliver signal $number to node $where");
-    my $answer = '';
     $peer->print(pack 'C4', 110, 0, 0, $number) and $peer->flush;
-    while (length $answer < 4) { $peer->sysread($answer, 4 - length $answer, length $answer) or last }
+    read $peer, my $answer, 4;
     return undef if $answer eq "\xff\0\0\1";
     Carp::croak(length $answer ? "node $where rejected signal $number" : "unable to deliver signal $number to node $where");
 }

@@ -53,7 +53,7 @@ unless defined?(UWSGI) && UWSGI.respond_to?(:spool)
 
         # a time before second 1 means at once, which needs no key
         path = store(place_of(pairs['spooler']), pairs, at: (at if at && at >= 1), priority: priority, body: body)
-        task.delete('body') if task['body'].is_a?(String)
+        task.delete('body') if task['body'].is_a?(String) && !task.frozen?
         path
       end
       alias send_to_spooler spool

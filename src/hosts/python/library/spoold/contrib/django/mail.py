@@ -207,7 +207,7 @@ class _Packer:
         if isinstance(value, list):
             return [self.value(each, where) for each in value]
         if isinstance(value, tuple):
-            named = _path(type(value)) if type(value).__module__ == 'django.core.mail.message' else None
+            named = _path(type(value)) if hasattr(value, '_fields') else None
             return {_MARK: 'tuple', 'class': named, 'items': [self.value(each, where) for each in value]}
         raise TypeError('%s: mail in the background keeps text, bytes, numbers, lists, dictionaries and MIME parts, got %r' % (where, value))
 
@@ -257,8 +257,11 @@ class _Unpacker:
         return {self.value(key): self.value(value) for key, value in data['items']}
 
     def _tuple(self, data: dict[str, Any]) -> tuple[Any, ...]:
-        items = [self.value(each) for each in data['items']]
-        return tuple(items) if data['class'] is None else _found(data['class'], tuple)(*items)
+        path = data['class']
+        # without the module in which it is named, a tuple has no names here; most backends need none
+        kind = _found(path, tuple) if path is not None and _module_of(path) in sys.modules else tuple
+        made: tuple[Any, ...] = tuple.__new__(kind, [self.value(each) for each in data['items']])
+        return made
 
 
 def _path(kind: type) -> str:
@@ -267,14 +270,17 @@ def _path(kind: type) -> str:
     return '%s:%s' % (kind.__module__, kind.__qualname__)
 
 
+def _module_of(path: str) -> str:
+    return path.partition(':')[0]
+
+
 def _found(path: str, base: type) -> Any:
     """Whoever enqueues has chosen the path: nothing is imported, which may be a file in the spool, and nothing but such a class is called."""
-    module, _, names = path.partition(':')
-    if module not in sys.modules:
+    found: Any = sys.modules.get(_module_of(path))
+    if found is None:
         raise AbortException('%s: its module is not loaded in the daemon; import it where the tasks are' % path)
-    found: Any = sys.modules[module]
-    for name in names.split('.'):
-        found = getattr(found, name)
+    for name in path.partition(':')[2].split('.'):
+        found = getattr(found, name, None)
     if not (isinstance(found, type) and issubclass(found, base)):
         raise AbortException('%s is no %s' % (path, base.__name__))
     return found
