@@ -1,5 +1,7 @@
+import { X509Certificate } from 'node:crypto'
 import { closeSync, readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
+import { type ConnectionOptions, createSecureContext, type SecureContext } from 'node:tls'
 import { withDeadline } from '../../base/clock.js'
 import { messageOf, SpooldError } from '../../base/errors.js'
 import type { RedisAddress } from '../../formats/protocol/redis-address.js'
@@ -110,8 +112,8 @@ function optionsFor(address: RedisAddress, again: (times: number) => number | nu
 function placeOf(address: RedisAddress, again: (times: number) => number | null): RedisOptions {
   const { kind, hosts, path, master, sentinelUsername, sentinelPassword } = address
   const [first = { host: '', port: 0 }] = hosts
-  const tls = tlsOf(address)
-  const secure = tls === undefined ? {} : { tls: { ...named(first.host), ...tls } }
+  const tls = tlsOf(address, kind === 'sentinel' ? '' : first.host)
+  const secure = tls === undefined ? {} : { tls }
   if (kind === 'unix') return { path, ...secure }
   if (kind !== 'sentinel') return { ...first, family: 0, ...secure }
   return {
@@ -127,21 +129,56 @@ function named(host: string) {
   return host === '' || isIP(host) !== 0 ? {} : { servername: host }
 }
 
-function tlsOf({ isTls, tls }: RedisAddress): Record<string, Buffer> | undefined {
+/**
+ * Reads the files of TLS again for each connection, because certificates are renewed while a daemon runs. If that fails, as while
+ * they are being replaced, the connection is made with those that were read before.
+ */
+function tlsOf({ isTls, tls }: RedisAddress, host: string): ConnectionOptions | undefined {
   if (!isTls) return undefined
-  return Object.fromEntries(Object.entries(tls).map(([name, file]) => [name, contentsOf(name, file)]))
+  let secureContext = contextFrom(tls)
+  return Object.defineProperty(named(host), 'secureContext', {
+    enumerable: true,
+    get() {
+      try {
+        secureContext = contextFrom(tls)
+      } catch {}
+      return secureContext
+    },
+  })
 }
 
-function contentsOf(name: string, file: string): Buffer {
+function contextFrom(files: RedisAddress['tls']): SecureContext {
+  const { ca, ...own } = files
+  const authorities = ca === undefined ? {} : usedAs('?ca=', () => authoritiesIn(ca))
+  return usedAs('?cert= and ?key=', () =>
+    createSecureContext({
+      ...authorities,
+      ...Object.fromEntries(Object.entries(own).map(([name, file]) => [name, contentsOf(file)])),
+    }),
+  )
+}
+
+/** @throws if the file has no certificate, which a context would ignore */
+function authoritiesIn(file: string) {
+  const ca = contentsOf(file)
+  new X509Certificate(ca)
+  return { ca }
+}
+
+function contentsOf(file: string): Buffer {
+  const fd = new Opener(null).read(file)
   try {
-    const fd = new Opener(null).read(file)
-    try {
-      return readFileSync(fd)
-    } finally {
-      closeSync(fd)
-    }
+    return readFileSync(fd)
+  } finally {
+    closeSync(fd)
+  }
+}
+
+function usedAs<T>(what: string, use: () => T): T {
+  try {
+    return use()
   } catch (error) {
-    throw new SpooldError('ADDRESS_INVALID', `?${name}= of a spool on Redis: ${messageOf(error)}`)
+    throw new SpooldError('ADDRESS_INVALID', `${what} of a spool on Redis: ${messageOf(error)}`)
   }
 }
 
