@@ -245,6 +245,25 @@ uwsgi.spooler = spooler
     await until('the task has run', () => daemon.journal().includes('after'))
   })
 
+  it('leaves a master that sentinels have replaced while it still takes writes, which would be lost', async () => {
+    const { sentinel, masterPort, address: named } = await startWatched()
+    const spooler = named('mail')
+    const daemon = await daemonOn(spooler, { handler: TELLING })
+    await spool({ n: 'before' }, { spooler })
+    await until('the task has run', () => daemon.journal().includes('before'))
+    const asked = (port: string | number, ...command: string[]) =>
+      execFileSync('redis-cli', ['-p', String(port), ...command], { encoding: 'utf8' })
+    const clients = () => asked(masterPort, 'client', 'list').match(/name=spoold/g)?.length ?? 0
+    assert.ok(clients() > 2, 'this process, the daemon and its worker')
+    const [, port = ''] = /127\.0\.0\.1:(\d+)/.exec(spooler) ?? []
+    asked(port, 'sentinel', 'failover', 'main')
+    await sentinel.waitFor('+switch-master')
+    await until('nobody is connected to it', () => clients() === 0)
+    assert.match(asked(masterPort, 'role'), /^master/)
+    await until('a task is stored', () => spool({ n: 'after' }, { spooler, id: 'after' }).catch(() => false))
+    await until('the task has run', () => daemon.journal().includes('after'))
+  })
+
   it('refuses tasks while its cluster is down', async () => {
     const ports = await startCluster()
     await until('all nodes know each other', () => ports.every(port => clusterSays(port, 'cluster_state:ok')))

@@ -7,6 +7,7 @@ import { messageOf, SpooldError } from '../../base/errors.js'
 import type { RedisAddress } from '../../formats/protocol/redis-address.js'
 import { Opener } from '../../system/opener.js'
 import type { Cluster, ClusterOptions, Libraries, Redis, RedisOptions } from './libraries.js'
+import { followingSentinels } from './sentinels.js'
 
 export const CONNECT_TIMEOUT_MS = 5000
 /**
@@ -34,7 +35,12 @@ export function openClient(
 ): Redis | Cluster {
   const again = (times: number) => (isWanted() ? pauseMs(times) : null)
   const options = optionsFor(address, again)
-  if (address.kind !== 'cluster') return inItsDatabase(adapted(new Redis(options)))
+  if (address.kind !== 'cluster') {
+    const client = inItsDatabase(adapted(new Redis(options)))
+    if (address.kind !== 'sentinel') return client
+    const sentinels = address.hosts.map(host => new Redis({ ...host, ...forSentinels(options) }))
+    return followingSentinels(client, address.master, sentinels)
+  }
   const cluster: ClusterOptions = {
     ...{ lazyConnect: true, clusterRetryStrategy: again },
     enableOfflineQueue: true, // the first command for a node waits for its connection; operations have a deadline
@@ -121,6 +127,24 @@ function placeOf(address: RedisAddress, again: (times: number) => number | null)
     ...(sentinelUsername === undefined ? {} : { sentinelUsername }),
     ...(sentinelPassword === undefined ? {} : { sentinelPassword }),
     ...(tls === undefined ? {} : { tls, sentinelTLS: tls, enableTLSForSentinelMode: true }),
+  }
+}
+
+/** Returns the options of a connection that waits for what a sentinel says. */
+function forSentinels({
+  sentinelUsername,
+  sentinelPassword,
+  sentinelTLS,
+  retryStrategy,
+  connectTimeout,
+  keepAlive,
+}: RedisOptions): RedisOptions {
+  return {
+    ...(sentinelUsername === undefined ? {} : { username: sentinelUsername }),
+    ...(sentinelPassword === undefined ? {} : { password: sentinelPassword }),
+    ...(sentinelTLS === undefined ? {} : { tls: sentinelTLS }),
+    ...{ retryStrategy, connectTimeout, keepAlive, family: 0, connectionName: 'spoold' },
+    ...{ lazyConnect: true, enableReadyCheck: false, maxRetriesPerRequest: null },
   }
 }
 
