@@ -6,6 +6,7 @@ import { describe, it } from 'node:test'
 import { spool } from '#src/engines/client/spool.js'
 import { inProcess, spoold } from '../helpers/cli.js'
 import { startDaemon } from '../helpers/daemon.js'
+import type { TestProcess } from '../helpers/process.js'
 import { PYTHON } from '../helpers/python.js'
 import { freePort } from '../helpers/redis.js'
 import { skipUnless } from '../helpers/requires.js'
@@ -57,6 +58,27 @@ function clusterSays(port: number, what: string): boolean {
   return execFileSync('redis-cli', ['-p', String(port), 'cluster', 'info'], { encoding: 'utf8' }).includes(
     what,
   )
+}
+
+/** Writes the certificates of an authority, a server and a client into a directory. */
+function writeCertificates(directory: string): void {
+  const openssl = (...args: string[]) => execFileSync('openssl', args, { cwd: directory, stdio: 'pipe' })
+  const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2']
+  openssl('req', '-x509', ...key, '-keyout', 'ca.key', '-out', 'ca.pem', '-subj', '/CN=an authority')
+  for (const name of ['server', 'client'])
+    openssl(
+      ...['req', '-x509', ...key, '-keyout', `${name}.key`, '-out', `${name}.pem`, '-subj', `/CN=${name}`],
+      ...['-CA', 'ca.pem', '-CAkey', 'ca.key', '-addext', 'subjectAltName=IP:127.0.0.1'],
+    )
+}
+
+/** Starts a Redis that wants TLS, with the certificates of a directory. */
+function startTls(directory: string, port: number): Promise<TestProcess> {
+  const file = (name: string) => join(directory, name)
+  return startServer([
+    ...['--port', '0', '--tls-port', String(port), '--tls-ca-cert-file', file('ca.pem')],
+    ...['--tls-cert-file', file('server.pem'), '--tls-key-file', file('server.key')],
+  ])
 }
 
 describe('a spool on Redis', { skip: isMissing }, () => {
@@ -151,19 +173,9 @@ uwsgi.spooler = spooler
   it('is reached over TLS with its own authority and client certificate, or says what is wrong', async () => {
     const directory = workspace()
     const file = (name: string) => join(directory, name)
-    const openssl = (...args: string[]) => execFileSync('openssl', args, { cwd: directory, stdio: 'pipe' })
-    const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2']
-    openssl('req', '-x509', ...key, '-keyout', 'ca.key', '-out', 'ca.pem', '-subj', '/CN=an authority')
-    for (const name of ['server', 'client'])
-      openssl(
-        ...['req', '-x509', ...key, '-keyout', `${name}.key`, '-out', `${name}.pem`, '-subj', `/CN=${name}`],
-        ...['-CA', 'ca.pem', '-CAkey', 'ca.key', '-addext', 'subjectAltName=IP:127.0.0.1'],
-      )
+    writeCertificates(directory)
     const port = freePort()
-    await startServer([
-      ...['--port', '0', '--tls-port', String(port), '--tls-ca-cert-file', file('ca.pem')],
-      ...['--tls-cert-file', file('server.pem'), '--tls-key-file', file('server.key')],
-    ])
+    await startTls(directory, port)
     const address = `rediss://127.0.0.1:${port}/0/mail`
     const own = `ca=${file('ca.pem')}&cert=${file('client.pem')}&key=${file('client.key')}`
     await assert.rejects(spool({ n: 'unknown' }, { spooler: address }), {
@@ -185,8 +197,37 @@ uwsgi.spooler = spooler
     const tried = ([spooler, message]: (typeof wrong)[number]) =>
       assert.rejects(spool({ n: 'wrong' }, { spooler }), { code: 'REDIS_UNREACHABLE', message })
     await Promise.all(wrong.map(tried))
-    const gone = await spoold(['enqueue', '--spooler', `${address}?ca=/nowhere/ca.pem`, 'n=1'])
-    assert.match(gone.stderr, /\?ca= of a spool on Redis: .*nowhere/)
+    const unusable = [
+      ['ca=/nowhere/ca.pem', /\?ca= of a spool on Redis: .*nowhere/],
+      [`ca=${file('client.key')}`, /\?ca= of a spool on Redis: .*no start line/],
+      [`cert=${file('client.pem')}&key=${file('ca.key')}`, /\?cert= and \?key= of a .*key values mismatch/],
+      [`cert=${file('client.pem')}`, /expected both \?cert= and \?key=, or neither/],
+    ] as const
+    for (const [query, message] of unusable)
+      await assert.rejects(spool({ n: 'unusable' }, { spooler: `${address}?${query}` }), {
+        code: 'ADDRESS_INVALID',
+        message,
+      })
+  })
+
+  it('is reached again by a running daemon when the certificates of both sides, and their authority, were replaced', async () => {
+    const directory = workspace()
+    const file = (name: string) => join(directory, name)
+    writeCertificates(directory)
+    const port = freePort()
+    const server = await startTls(directory, port)
+    const address = `rediss://127.0.0.1:${port}/0/mail?ca=${file('ca.pem')}&cert=${file('client.pem')}&key=${file('client.key')}`
+    const daemon = await daemonOn(address, { handler: TELLING })
+    await spool({ n: 'before' }, { spooler: address })
+    await until('the task has run', () => daemon.journal().includes('before'))
+    server.child.kill('SIGKILL')
+    await until('Redis has ended', () => !server.isRunning)
+    writeCertificates(directory)
+    await startTls(directory, port)
+    await until('a task is stored by the program that stored one before', () =>
+      spool({ n: 'after' }, { spooler: address, id: 'after' }).catch(() => false),
+    )
+    await until('the task has run', () => daemon.journal().includes('after'))
   })
 
   it('is reached through sentinels, even after a failover', async () => {
@@ -201,6 +242,25 @@ uwsgi.spooler = spooler
     await until('a task is stored', () =>
       spool({ n: 'after' }, { spooler: address, id: 'after' }).catch(() => false),
     )
+    await until('the task has run', () => daemon.journal().includes('after'))
+  })
+
+  it('leaves a master that sentinels have replaced while it still takes writes, which would be lost', async () => {
+    const { sentinel, masterPort, address: named } = await startWatched()
+    const spooler = named('mail')
+    const daemon = await daemonOn(spooler, { handler: TELLING })
+    await spool({ n: 'before' }, { spooler })
+    await until('the task has run', () => daemon.journal().includes('before'))
+    const asked = (port: string | number, ...command: string[]) =>
+      execFileSync('redis-cli', ['-p', String(port), ...command], { encoding: 'utf8' })
+    const clients = () => asked(masterPort, 'client', 'list').match(/name=spoold/g)?.length ?? 0
+    assert.ok(clients() > 2, 'this process, the daemon and its worker')
+    const [, port = ''] = /127\.0\.0\.1:(\d+)/.exec(spooler) ?? []
+    asked(port, 'sentinel', 'failover', 'main')
+    await sentinel.waitFor('+switch-master')
+    await until('nobody is connected to it', () => clients() === 0)
+    assert.match(asked(masterPort, 'role'), /^master/)
+    await until('a task is stored', () => spool({ n: 'after' }, { spooler, id: 'after' }).catch(() => false))
     await until('the task has run', () => daemon.journal().includes('after'))
   })
 

@@ -1,10 +1,13 @@
+import { X509Certificate } from 'node:crypto'
 import { closeSync, readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
+import { type ConnectionOptions, createSecureContext, type SecureContext } from 'node:tls'
 import { withDeadline } from '../../base/clock.js'
 import { messageOf, SpooldError } from '../../base/errors.js'
 import type { RedisAddress } from '../../formats/protocol/redis-address.js'
 import { Opener } from '../../system/opener.js'
 import type { Cluster, ClusterOptions, Libraries, Redis, RedisOptions } from './libraries.js'
+import { followingSentinels } from './sentinels.js'
 
 export const CONNECT_TIMEOUT_MS = 5000
 /**
@@ -32,7 +35,12 @@ export function openClient(
 ): Redis | Cluster {
   const again = (times: number) => (isWanted() ? pauseMs(times) : null)
   const options = optionsFor(address, again)
-  if (address.kind !== 'cluster') return inItsDatabase(adapted(new Redis(options)))
+  if (address.kind !== 'cluster') {
+    const client = inItsDatabase(adapted(new Redis(options)))
+    if (address.kind !== 'sentinel') return client
+    const sentinels = address.hosts.map(host => new Redis({ ...host, ...forSentinels(options) }))
+    return followingSentinels(client, address.master, sentinels)
+  }
   const cluster: ClusterOptions = {
     ...{ lazyConnect: true, clusterRetryStrategy: again },
     enableOfflineQueue: true, // the first command for a node waits for its connection; operations have a deadline
@@ -110,8 +118,8 @@ function optionsFor(address: RedisAddress, again: (times: number) => number | nu
 function placeOf(address: RedisAddress, again: (times: number) => number | null): RedisOptions {
   const { kind, hosts, path, master, sentinelUsername, sentinelPassword } = address
   const [first = { host: '', port: 0 }] = hosts
-  const tls = tlsOf(address)
-  const secure = tls === undefined ? {} : { tls: { ...named(first.host), ...tls } }
+  const tls = tlsOf(address, kind === 'sentinel' ? '' : first.host)
+  const secure = tls === undefined ? {} : { tls }
   if (kind === 'unix') return { path, ...secure }
   if (kind !== 'sentinel') return { ...first, family: 0, ...secure }
   return {
@@ -122,26 +130,79 @@ function placeOf(address: RedisAddress, again: (times: number) => number | null)
   }
 }
 
+/** Returns the options of a connection that waits for what a sentinel says. */
+function forSentinels({
+  sentinelUsername,
+  sentinelPassword,
+  sentinelTLS,
+  retryStrategy,
+  connectTimeout,
+  keepAlive,
+}: RedisOptions): RedisOptions {
+  return {
+    ...(sentinelUsername === undefined ? {} : { username: sentinelUsername }),
+    ...(sentinelPassword === undefined ? {} : { password: sentinelPassword }),
+    ...(sentinelTLS === undefined ? {} : { tls: sentinelTLS }),
+    ...{ retryStrategy, connectTimeout, keepAlive, family: 0, connectionName: 'spoold' },
+    ...{ lazyConnect: true, enableReadyCheck: false, maxRetriesPerRequest: null },
+  }
+}
+
 /** Returns the server's name for TLS; none for an IP address, because certificates are not chosen by it. */
 function named(host: string) {
   return host === '' || isIP(host) !== 0 ? {} : { servername: host }
 }
 
-function tlsOf({ isTls, tls }: RedisAddress): Record<string, Buffer> | undefined {
+/**
+ * Reads the files of TLS again for each connection, because certificates are renewed while a daemon runs. If that fails, as while
+ * they are being replaced, the connection is made with those that were read before.
+ */
+function tlsOf({ isTls, tls }: RedisAddress, host: string): ConnectionOptions | undefined {
   if (!isTls) return undefined
-  return Object.fromEntries(Object.entries(tls).map(([name, file]) => [name, contentsOf(name, file)]))
+  let secureContext = contextFrom(tls)
+  return Object.defineProperty(named(host), 'secureContext', {
+    enumerable: true,
+    get() {
+      try {
+        secureContext = contextFrom(tls)
+      } catch {}
+      return secureContext
+    },
+  })
 }
 
-function contentsOf(name: string, file: string): Buffer {
+function contextFrom(files: RedisAddress['tls']): SecureContext {
+  const { ca, ...own } = files
+  const authorities = ca === undefined ? {} : usedAs('?ca=', () => authoritiesIn(ca))
+  return usedAs('?cert= and ?key=', () =>
+    createSecureContext({
+      ...authorities,
+      ...Object.fromEntries(Object.entries(own).map(([name, file]) => [name, contentsOf(file)])),
+    }),
+  )
+}
+
+/** @throws if the file has no certificate, which a context would ignore */
+function authoritiesIn(file: string) {
+  const ca = contentsOf(file)
+  new X509Certificate(ca)
+  return { ca }
+}
+
+function contentsOf(file: string): Buffer {
+  const fd = new Opener(null).read(file)
   try {
-    const fd = new Opener(null).read(file)
-    try {
-      return readFileSync(fd)
-    } finally {
-      closeSync(fd)
-    }
+    return readFileSync(fd)
+  } finally {
+    closeSync(fd)
+  }
+}
+
+function usedAs<T>(what: string, use: () => T): T {
+  try {
+    return use()
   } catch (error) {
-    throw new SpooldError('ADDRESS_INVALID', `?${name}= of a spool on Redis: ${messageOf(error)}`)
+    throw new SpooldError('ADDRESS_INVALID', `${what} of a spool on Redis: ${messageOf(error)}`)
   }
 }
 

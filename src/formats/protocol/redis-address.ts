@@ -149,6 +149,7 @@ export function parseRedisAddress(text: string): RedisAddress {
   const isTls = scheme.toLowerCase() === 'rediss'
   const tls = Object.fromEntries(TLS_FILES.flatMap(name => (own.has(name) ? [[name, own.get(name)]] : [])))
   if (!isTls && Object.keys(tls).length > 0) throw fault('expected rediss: with ?ca=, ?cert= or ?key=')
+  if (own.has('cert') !== own.has('key')) throw fault('expected both ?cert= and ?key=, or neither')
   const socket = kind === 'unix' ? `/${segments.join('/')}` : ''
   const [master = ''] = kind === 'sentinel' ? segments : []
   return {
