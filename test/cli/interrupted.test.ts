@@ -48,6 +48,16 @@ writeFileSync(
   }`,
 )
 
+/** Adds listeners all the time, and keeps the event loop for a while after each, as a library does that is being loaded. */
+const ADDER = join(workspace(), 'adder.cjs')
+writeFileSync(
+  ADDER,
+  `setInterval(() => {
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => {})
+    for (const end = performance.now() + 20; performance.now() < end; );
+  }, 1).unref()`,
+)
+
 function give(path: string): void {
   if (isRoot) chownSync(path, USER, USER)
 }
@@ -136,8 +146,8 @@ interface Scene {
   isCutShort?(): boolean
 }
 
-async function interrupt({ args, hasBegun }: Scene, signal: Signal, stdout: number) {
-  const child = spawn(process.execPath, ['--require', LISTENER, BIN, ...args], {
+async function interrupt({ args, hasBegun }: Scene, signal: Signal, stdout: number, library = LISTENER) {
+  const child = spawn(process.execPath, ['--require', library, BIN, ...args], {
     stdio: ['ignore', stdout, 'pipe'],
   })
   let stderr = ''
@@ -275,6 +285,16 @@ describe('a signal', { skip: skipUnless('mkfifo') }, () => {
       assert.ok(tookMs < 1000, `it took ${tookMs} ms`)
       if (made.says !== undefined) assert.match(stderr, made.says)
       if (made.isCutShort !== undefined) assert.ok(made.isCutShort(), stderr)
+    })
+
+  for (const signal of Object.keys(SIGNALS) as Signal[])
+    it(`ends a command that waits, even if it comes while a library adds a listener of its own: ${signal}`, async () => {
+      for (let i = 0; i < 5; i++) {
+        const before = mute.count
+        const scene = { args: ['signal', '17', '--socket', mute.path], hasBegun: () => mute.count > before }
+        const { code, stderr } = await interrupt(scene, signal, fullPipe(), ADDER)
+        assert.equal(code, SIGNALS[signal], stderr)
+      }
     })
 
   for (const [name, args] of Object.entries(LOOKS))

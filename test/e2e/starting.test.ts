@@ -90,10 +90,10 @@ describe('a handler that never finishes loading', () => {
 
   it('makes a reload fail, and no process is said to replace the one that tried to load it', async () => {
     const spool = spoolDirectory()
-    const daemon = await startDaemon({ spool, handler: OK, ini: { 'spooler-start-timeout': 1 } })
+    const daemon = await startDaemon({ spool, handler: OK, ini: { 'spooler-start-timeout': 3 } })
     for (const [handler, fault] of [
       ['throw new Error("broken")', /the reload is rejected.*broken[\s\S]* the process exited with code 1\n/],
-      [NEVER, /the reload is rejected.*still loading after 1 s[\s\S]* the process was killed by SIGKILL\n/],
+      [NEVER, /the reload is rejected.*still loading after 3 s[\s\S]* the process was killed by SIGKILL\n/],
     ] as const) {
       writeFileSync(daemon.handlerFile, handler)
       daemon.child.kill('SIGHUP')

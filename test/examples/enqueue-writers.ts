@@ -58,7 +58,7 @@ export const WRITERS: readonly Writer[] = [
     folder: 'go',
     needs: 'go',
     driver: 'driver.go',
-    compile: main => (hasGo() ? [['go', 'build', '-o', 'program', main]] : gccGo(main)),
+    compile: main => (hasGccGo() ? gccGo(main) : [['go', 'build', '-o', 'program', main]]),
     run: () => ['./program'],
   },
   {
@@ -97,9 +97,9 @@ export const WRITERS: readonly Writer[] = [
   },
 ]
 
-const hasGo = () => spawnSync('go', ['version']).status === 0
+const hasGccGo = () => spawnSync('gccgo', ['--version']).status === 0
 
-/** GCC's Go, for machines without Go's own, which is twice as large. */
+/** GCC's Go: Go's own is twice as large, and compiles its library first. */
 const gccGo = (main: string): ReadonlyArray<readonly [string, ...string[]]> => [
   [
     'gccgo',

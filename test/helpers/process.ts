@@ -99,26 +99,30 @@ function isAside(pid: number): boolean {
   return commandOf(pid).includes('aside.cjs')
 }
 
-function commandOf(pid: number): string {
+/** Returns the command line of a process; '' if it has ended. */
+export function commandOf(pid: number): string {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, 'latin1')
   } catch {
-    return '' // it has ended
+    return ''
   }
 }
 
+/** Returns the pids of a process's children. Each of its threads has its own; to look at all processes costs 200 times as much. */
 export function childrenOf(pid: number): number[] {
-  return readdirSync('/proc')
-    .filter(name => /^\d+$/.test(name))
-    .map(Number)
-    .filter(child => parentOf(child) === pid)
+  const threads = `/proc/${pid}/task`
+  try {
+    return readdirSync(threads).flatMap(thread => childrenIn(`${threads}/${thread}/children`))
+  } catch {
+    return [] // it has ended
+  }
 }
 
-function parentOf(pid: number): number | undefined {
+function childrenIn(file: string): number[] {
   try {
-    return Number(/^PPid:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1])
+    return readFileSync(file, 'utf8').split(' ').filter(Boolean).map(Number)
   } catch {
-    return undefined
+    return [] // the thread has ended
   }
 }
 

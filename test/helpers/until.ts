@@ -35,6 +35,8 @@ export function keptWaitingMs(pid: number | 'self' = 'self'): number {
 }
 
 const LOOK_MS = 5
+/** What has not come for a second is looked for this often, because each look takes processor time from what is waited for. */
+const MOST_LOOK_MS = 25
 
 /**
  * Starts a stopwatch that leaves out the time for which `pid` could have run but had no processor, and the time by which this
@@ -105,6 +107,6 @@ export async function until<T>(
           '\n',
         ),
       )
-    await sleep(5)
+    await sleep(Math.min(MOST_LOOK_MS, LOOK_MS + waitedMs / 50))
   }
 }

@@ -1,7 +1,7 @@
-import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type Daemon, type DaemonSetup, startDaemon } from '../helpers/daemon.js'
+import { childrenOf, commandOf } from '../helpers/process.js'
 import { PYTHON } from '../helpers/python.js'
 
 export type Language = 'python' | 'perl' | 'ruby'
@@ -52,10 +52,8 @@ export function startHost(
 
 /** Returns the pids of the interpreters below a daemon. */
 export function hostsOf(daemon: Daemon): number[] {
-  const out = execFileSync('ps', ['-eo', 'pid=,ppid=,args='], { encoding: 'utf8' })
-  const rows = out.split('\n').map(line => /^\s*(\d+)\s+(\d+)\s+(.*)$/.exec(line) ?? [])
-  const workers = new Set(daemon.children().map(String))
-  return rows
-    .filter(([, , parent = '', args = '']) => workers.has(parent) && args.includes('/hosts/'))
-    .map(([, pid]) => Number(pid))
+  return daemon
+    .children()
+    .flatMap(childrenOf)
+    .filter(pid => commandOf(pid).includes('/hosts/'))
 }

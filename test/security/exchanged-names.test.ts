@@ -199,7 +199,9 @@ describe('root, while the owner of a spool swaps its directories for symbolic li
           drop(trap.spool, `uwsgi_spoolfile_on_more_${i}`)
           giveTask(join(trap.spool, `uwsgi_spoolfile_on_more_${i}`))
           daemon.child.kill('SIGHUP')
-          await daemon.waitFor(new RegExp(`(?:are reloaded[^]*|refused[^]*){${i + 1}}`), 3000).catch(() => {})
+          await daemon
+            .waitFor(new RegExp(`(?:are reloaded[^]*|is rejected[^]*){${i + 1}}`), 3000)
+            .catch(() => {})
         }
         daemon.child.kill('SIGTERM')
         await daemon.code()

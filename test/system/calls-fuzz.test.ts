@@ -12,7 +12,7 @@ import { workspace } from '../helpers/workspace.js'
 
 const { O_RDWR, O_CREAT, O_EXCL, O_RDONLY, O_DIRECTORY } = constants
 /** How many random cases there are in all. */
-const CASES = isLong ? 1_000_000 : 100_000
+const CASES = isLong ? 1_000_000 : 30_000
 const hasLibc = libcFault() === undefined
 const WAYS: ReadonlyArray<readonly [string, SystemCalls, number]> = [
   ...(hasLibc ? ([['libc', systemCalls(), 1]] as const) : []),

@@ -32,13 +32,19 @@ export function ownListener<Listener extends () => void>(listener: Listener): Li
 export const PROCESS_SIGNALS: Signals = {
   /**
    * Libraries add handlers for signals (proper-lockfile does, through signal-exit). With a handler, a signal no longer ends the
-   * process by itself: a loop that gives the event loop no turn never hears of it, and neither does a blocked write.
+   * process by itself: a loop that gives the event loop no turn never hears of it, and neither does a blocked write. Node waits
+   * for a signal once it has heard of the first listener, so it hears of ours alone: a signal that came between the addition of
+   * another one and its removal would be lost.
    */
   take() {
     for (const name of NAMES) process.removeAllListeners(name)
+    const emitter: NodeJS.EventEmitter = process
+    const heard = emitter.listeners('newListener')
+    process.removeAllListeners('newListener')
     process.on('newListener', (name: string | symbol, listener: () => void) => {
       const signal = NAMES.find(each => each === name)
       if (signal !== undefined && !ours.has(listener)) queueMicrotask(() => process.off(signal, listener))
+      else for (const each of heard) Reflect.apply(each, process, [name, listener])
     })
   },
   hear(listener) {

@@ -3,6 +3,7 @@ import { setTimeout } from 'node:timers/promises'
 import { HEADER_BYTES } from '#src/formats/protocol/header.js'
 import { lastValue, parseVars } from '#src/formats/protocol/vars.js'
 import { tryHold } from '#src/system/libc.js'
+import { childrenOf } from '../process.js'
 
 /** A task that a process had open when it was examined. */
 export interface HeldTask {
@@ -110,24 +111,5 @@ function entriesOf(directory: string): string[] {
 
 /** Returns all descendants of a process. */
 export function descendantsOf(pid: number): number[] {
-  const parents = new Map<number, number[]>()
-  for (const name of readdirSync('/proc').filter(each => /^\d+$/.test(each))) {
-    const parent = parentOf(Number(name))
-    if (parent !== undefined) parents.set(parent, [...(parents.get(parent) ?? []), Number(name)])
-  }
-  const found: number[] = []
-  for (const queue = [pid]; queue.length > 0; ) {
-    const children = parents.get(queue.shift() ?? 0) ?? []
-    found.push(...children)
-    queue.push(...children)
-  }
-  return found
-}
-
-function parentOf(pid: number): number | undefined {
-  try {
-    return Number(/^\d+ \(.*\) \S (\d+)/s.exec(readFileSync(`/proc/${pid}/stat`, 'latin1'))?.[1])
-  } catch {
-    return undefined
-  }
+  return childrenOf(pid).flatMap(child => [child, ...descendantsOf(child)])
 }
