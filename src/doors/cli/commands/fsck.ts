@@ -1,9 +1,10 @@
 import { closeSync } from 'node:fs'
 import { doEach } from '../../../base/each.js'
-import { messageOf } from '../../../base/errors.js'
+import { messageOf, SpooldError } from '../../../base/errors.js'
 import { type ResolvedOptions, resolveOptions } from '../../../formats/config/options.js'
 import { retryPolicyOf } from '../../../formats/config/retry-policy.js'
 import { readConfig } from '../../../formats/ini/read-config.js'
+import { isRedisAddress } from '../../../formats/protocol/redis-address.js'
 import { systemError } from '../../../system/calls.js'
 import { descriptorPath } from '../../../system/descriptor-path.js'
 import { realPathOf } from '../../../system/file-stats.js'
@@ -14,7 +15,6 @@ import { type Finding, OVER, type Repair } from '../../fsck/finding.js'
 import { holdForRoot } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
 import { codeFor } from '../in-each-spool.js'
-import { isOnRedis, notOnRedis } from '../not-on-redis.js'
 import type { OwnProcess } from '../own-process.js'
 import { type IniOptions, type Place, readIni, spoolsOf, unlisted } from '../places.js'
 import { Progress } from '../progress.js'
@@ -41,8 +41,13 @@ export async function fsck(
   output.purpose = repair ? 'change' : 'judge'
   const config = ini === undefined ? unconfigured() : readIni(ini, context)
   const own = config.spools.filter(({ isExternal }) => !isExternal).map(({ directory }) => directory)
-  const all = spoolsOf(named.length > 0 ? named : own, {}, context).filter(({ spool }) => !isOnRedis(spool))
-  if (all.length === 0) throw notOnRedis('fsck')
+  const places = spoolsOf(named.length > 0 ? named : own, {}, context)
+  const all = places.filter(({ spool }) => !isRedisAddress(spool))
+  if (all.length === 0 || named.some(isRedisAddress))
+    throw new SpooldError(
+      'NOT_ON_REDIS',
+      'spoold fsck repairs the files of a directory, and there are none of a spool on Redis (spoold doctor app.ini examines that): name spools in directories',
+    )
   // each spool needs root first, for owners and modes, and then a process that becomes its user for good
   if (process.geteuid?.() === 0 && all.length > 1 && part === undefined) return runParts(all.keys())
 
