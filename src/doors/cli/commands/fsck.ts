@@ -14,7 +14,7 @@ import { countLooks, openExaminedSpool } from '../../fsck/examined-spool.js'
 import { type Finding, OVER, type Repair } from '../../fsck/finding.js'
 import { holdForRoot } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
-import { codeFor } from '../in-each-spool.js'
+import { inTurn } from '../in-each-spool.js'
 import type { OwnProcess } from '../own-process.js'
 import { type IniOptions, type Place, readIni, spoolsOf, unlisted } from '../places.js'
 import { Progress } from '../progress.js'
@@ -52,7 +52,6 @@ export async function fsck(
   if (process.geteuid?.() === 0 && all.length > 1 && part === undefined) return runParts(all.keys())
 
   let repaired = 0
-  if (repair) interruption.heed(() => `${countText(repaired)} repaired`)
   const examineOne = async (place: Place) => {
     const tally = { found: 0, note: 0, repaired: 0, left: 0 }
     const progress = new Progress(output, 'check')
@@ -70,13 +69,8 @@ export async function fsck(
     if (!json && !signal.aborted) output.line(`${place.shown}: ${verdict(tally)}`)
     return tally.found + tally.left > 0 ? 1 : 0
   }
-  let exitCode = 0
   const mine = part === undefined ? all : all.slice(Number(part), Number(part) + 1)
-  const examineNext = async (place: Place) => {
-    exitCode = Math.max(exitCode, await codeFor(place, examineOne, output))
-  }
-  await doEach(mine, examineNext, { signal })
-  return exitCode
+  return inTurn(mine, context, examineOne, repair ? () => `${countText(repaired)} repaired` : undefined)
 }
 
 /** Returns the defaults of the option table. */
