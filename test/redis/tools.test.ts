@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { before, describe, it } from 'node:test'
+import { look } from '#src/doors/cli/top/source.js'
 import { enqueue } from '#src/engines/client/spool.js'
 import { inProcess, spoold } from '../helpers/cli.js'
 import { startDaemon } from '../helpers/daemon.js'
@@ -86,6 +87,17 @@ for (const { name, spooler: newSpooler, skip } of ENGINES)
       assert.match(await run('shape', spooler, '--by', 'kind'), /TOTAL +5/)
       const nine = (await listed(spooler, '--priority', '9'))[0]
       assert.deepEqual([nine?.priority, Number(nine?.bytes) > 1000], [9, true])
+    })
+
+    it('top shows the state of waiting tasks, how soon they are due, and their priority', async () => {
+      const spooler = newSpooler('top')
+      await enqueue({ n: 'nine' }, { spooler, priority: 9 })
+      await enqueue({ n: 'later' }, { spooler, at: IN_AN_HOUR() })
+      const { rows } = await look({ spool: spooler, tab: 'waiting', filter: '', daemons: {} })
+      assert.deepEqual(rows.map(({ cells: [state, dueIn, , priority] }) => [state, dueIn, priority]).sort(), [
+        ['due', 'now', '9'],
+        ['waiting', '60 m', ''],
+      ])
     })
 
     it('show prints state, keys and body of a task by its name, and over Redis by its id', async () => {

@@ -8,6 +8,7 @@ import { EX_IOERR } from './output.js'
 import type { Place } from './places.js'
 
 type Context = Pick<CommandContext, 'output' | 'ownProcess' | 'interruption'>
+type Act = (place: Place) => number | Promise<number>
 
 /**
  * Acts in each of these spools, as its owner. A spool that cannot be used is reported, with the reason, and the others follow.
@@ -19,40 +20,35 @@ type Context = Pick<CommandContext, 'output' | 'ownProcess' | 'interruption'>
 export async function inEachSpool(
   places: readonly Place[],
   context: Context,
-  act: (place: Place) => number | Promise<number>,
+  act: Act,
   tally?: (done: string) => string,
 ): Promise<number> {
-  const { output, ownProcess, interruption } = context
-  return asOwners(ownProcess, places, async mine => {
-    let [exitCode, count] = [0, 0]
-    if (tally !== undefined) interruption.heed(() => tally(`${count} of ${counted(mine.length, 'spool')}`))
-    await doEach(
-      mine,
-      async place => {
-        exitCode = Math.max(exitCode, await codeFor(place, act, output))
-        count++
-        await output.room()
-      },
-      { signal: interruption.signal },
-    )
-    return exitCode
-  })
+  return asOwners(context.ownProcess, places, mine => inTurn(mine, context, act, tally))
 }
 
-/** Acts in one of several spools. @returns the exit code */
-export async function codeFor(
-  place: Place,
-  act: (place: Place) => number | Promise<number>,
-  output: CommandContext['output'],
+/** As `inEachSpool`, but as the user that this process is. */
+export async function inTurn(
+  places: readonly Place[],
+  { output, interruption }: Context,
+  act: Act,
+  tally?: (done: string) => string,
 ): Promise<number> {
-  try {
-    if (place.fault !== undefined) throw place.fault
-    return await act(place)
-  } catch (error) {
-    const { text, exitCode } = await refusalOf(error, place)
-    output.complain(text)
-    return exitCode
+  let [exitCode, count] = [0, 0]
+  if (tally !== undefined) interruption.heed(() => tally(`${count} of ${counted(places.length, 'spool')}`))
+  const actNext = async (place: Place) => {
+    try {
+      if (place.fault !== undefined) throw place.fault
+      exitCode = Math.max(exitCode, await act(place))
+    } catch (error) {
+      const refusal = await refusalOf(error, place)
+      output.complain(refusal.text)
+      exitCode = Math.max(exitCode, refusal.exitCode)
+    }
+    count++
+    await output.room()
   }
+  await doEach(places, actNext, { signal: interruption.signal })
+  return exitCode
 }
 
 /** Returns the error as text, and the exit code. @throws errors that do not concern this one spool, and bugs of ours */

@@ -11,7 +11,6 @@ import { type CommandContext, sourcesOf } from './context.js'
 import { commandExitCode, ofServer } from './exit-code.js'
 import { Interruption } from './interruption.js'
 import type { Io } from './io.js'
-import { refuseRedis } from './not-on-redis.js'
 import { addOptionFlags, BACKGROUND_FLAG, completeAbbreviations, UNDER_ROOT_FLAG } from './option-flags.js'
 import { Output, ReaderGone } from './output.js'
 import { readVersion } from './version.js'
@@ -112,7 +111,6 @@ function createProgram(
       async (args: string | string[], options: { readonly as?: string }) => {
         const words = [args].flat()
         const { as, ...own } = options
-        refuseRedis(row.name, [...words, ...Object.values(own)])
         if (as !== undefined) await (await import('./acting-owner.js')).actAs(as, context.ownProcess)
         const act = await row.load()
         const { holdStates } = await import('../../engines/spool/state-directory.js')

@@ -1,9 +1,8 @@
-import { failureLine } from '../../base/task/failure-text.js'
 import { displayName } from '../../base/task/ref.js'
 import { sinceMsOf, type TaskView, taskPriority } from '../../engines/spool/admin/task-view.js'
 import { isoTime, jsonBytes, shortDuration } from './render.js'
 import type { Column } from './table.js'
-import { lastValueOf } from './task-rows.js'
+import { errorOf, lastValueOf } from './task-rows.js'
 
 /** The values that the tasks of a group have in common, as byte strings; undefined where they have none. */
 type Values = ReadonlyArray<string | undefined>
@@ -25,8 +24,8 @@ const FACTS = new Map<string, (task: TaskView) => string | undefined>([
   ['reason', ({ letter }) => letter?.reason],
   [
     'error',
-    ({ record, letter }) => {
-      const error = failureLine((letter ?? record)?.lastError ?? letter?.detail ?? '')
+    task => {
+      const error = errorOf(task)
       return error === '' ? undefined : latin1(error)
     },
   ],

@@ -57,7 +57,7 @@ export function taskColumns({ keys, hasAll }: ShownValues, nowMs: number): Array
     { title: 'DUE IN', cell: task => dueIn(task, nowMs), isRight: true },
     { title: 'AGE', cell: task => ageCell(task, nowMs), isRight: true },
     { title: 'BYTES', cell: ({ file }) => String(file.bytes), isRight: true },
-    { title: 'FAILED', cell: task => String(failuresOf(task) || ''), isRight: true, isOptional: true },
+    { title: 'FAILED', cell: failuresCell, isRight: true, isOptional: true },
     ...values,
     ...(hasAll ? [all] : []),
     { title: 'NAME', cell: ({ ref }) => terminalName(Buffer.from(ref, 'latin1')), fit: 'whole' },
@@ -72,24 +72,29 @@ export function taskColumns({ keys, hasAll }: ShownValues, nowMs: number): Array
 }
 
 /** Returns the name of the priority's directory, because `05` is not `5`. */
-function priorityCell({ ref, priority }: TaskView): string {
+export function priorityCell({ ref, priority }: TaskView): string {
   if (priority !== undefined) return priority === null ? '' : String(priority)
   const path = deadNameOf(ref) ?? ref
   return priorityOf(path) === null ? '' : path.slice(0, path.indexOf('/'))
 }
 
-function dueIn({ state, dueAtMs }: TaskView, nowMs: number): string {
+export function dueIn({ state, dueAtMs }: TaskView, nowMs: number): string {
   const waits = state === 'waiting' || state === 'retrying'
   return waits ? shortDuration(dueAtMs - nowMs) : state === 'due' ? 'now' : ''
 }
 
-function ageCell(task: TaskView, nowMs: number): string {
+export function ageCell(task: TaskView, nowMs: number): string {
   const sinceMs = sinceMsOf(task, nowMs)
   return sinceMs === undefined ? '' : shortDuration(nowMs - sinceMs)
 }
 
-function failuresOf({ record, letter }: TaskView): number {
-  return (letter ?? record)?.attempts ?? 0
+export function failuresCell({ record, letter }: TaskView): string {
+  return String((letter ?? record)?.attempts || '')
+}
+
+/** Returns the first line of the last error; of a dead letter without one, why it was buried. */
+export function errorOf({ record, letter }: TaskView): string {
+  return failureLine((letter ?? record)?.lastError ?? letter?.detail ?? '')
 }
 
 /** Returns the last value of a key, as handlers see it; one character per byte. */

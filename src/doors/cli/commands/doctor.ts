@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { counted } from '../../../base/counted.js'
+import { SpooldError } from '../../../base/errors.js'
 import { PACKAGE_ROOT } from '../../../base/package-root.js'
 import { codeOf } from '../../../formats/config/check-syntax.js'
 import { importLanguage } from '../../../formats/config/handlers.js'
@@ -36,6 +37,11 @@ export async function doctor(
 ): Promise<number> {
   const { output } = context
   output.purpose = 'judge'
+  if (files.some(isRedisAddress))
+    throw new SpooldError(
+      'NOT_ON_REDIS',
+      'spoold doctor takes ini files, and examines each Redis that they name: spoold doctor app.ini',
+    )
   const tally: Record<Level, number> = { ok: 0, note: 0, warning: 0, error: 0 }
   const say = (line: string) => output.complain(`a handler prints: ${line}`)
   for await (const diagnosis of examine(sourcesOf(files, context), say)) {

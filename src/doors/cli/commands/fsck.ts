@@ -1,9 +1,10 @@
 import { closeSync } from 'node:fs'
 import { doEach } from '../../../base/each.js'
-import { messageOf } from '../../../base/errors.js'
+import { messageOf, SpooldError } from '../../../base/errors.js'
 import { type ResolvedOptions, resolveOptions } from '../../../formats/config/options.js'
 import { retryPolicyOf } from '../../../formats/config/retry-policy.js'
 import { readConfig } from '../../../formats/ini/read-config.js'
+import { isRedisAddress } from '../../../formats/protocol/redis-address.js'
 import { systemError } from '../../../system/calls.js'
 import { descriptorPath } from '../../../system/descriptor-path.js'
 import { realPathOf } from '../../../system/file-stats.js'
@@ -13,8 +14,7 @@ import { countLooks, openExaminedSpool } from '../../fsck/examined-spool.js'
 import { type Finding, OVER, type Repair } from '../../fsck/finding.js'
 import { holdForRoot } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
-import { codeFor } from '../in-each-spool.js'
-import { isOnRedis, notOnRedis } from '../not-on-redis.js'
+import { inTurn } from '../in-each-spool.js'
 import type { OwnProcess } from '../own-process.js'
 import { type IniOptions, type Place, readIni, spoolsOf, unlisted } from '../places.js'
 import { Progress } from '../progress.js'
@@ -41,13 +41,17 @@ export async function fsck(
   output.purpose = repair ? 'change' : 'judge'
   const config = ini === undefined ? unconfigured() : readIni(ini, context)
   const own = config.spools.filter(({ isExternal }) => !isExternal).map(({ directory }) => directory)
-  const all = spoolsOf(named.length > 0 ? named : own, {}, context).filter(({ spool }) => !isOnRedis(spool))
-  if (all.length === 0) throw notOnRedis('fsck')
+  const places = spoolsOf(named.length > 0 ? named : own, {}, context)
+  const all = places.filter(({ spool }) => !isRedisAddress(spool))
+  if (all.length === 0 || named.some(isRedisAddress))
+    throw new SpooldError(
+      'NOT_ON_REDIS',
+      'spoold fsck repairs the files of a directory, and there are none of a spool on Redis (spoold doctor app.ini examines that): name spools in directories',
+    )
   // each spool needs root first, for owners and modes, and then a process that becomes its user for good
   if (process.geteuid?.() === 0 && all.length > 1 && part === undefined) return runParts(all.keys())
 
   let repaired = 0
-  if (repair) interruption.heed(() => `${countText(repaired)} repaired`)
   const examineOne = async (place: Place) => {
     const tally = { found: 0, note: 0, repaired: 0, left: 0 }
     const progress = new Progress(output, 'check')
@@ -65,13 +69,8 @@ export async function fsck(
     if (!json && !signal.aborted) output.line(`${place.shown}: ${verdict(tally)}`)
     return tally.found + tally.left > 0 ? 1 : 0
   }
-  let exitCode = 0
   const mine = part === undefined ? all : all.slice(Number(part), Number(part) + 1)
-  const examineNext = async (place: Place) => {
-    exitCode = Math.max(exitCode, await codeFor(place, examineOne, output))
-  }
-  await doEach(mine, examineNext, { signal })
-  return exitCode
+  return inTurn(mine, context, examineOne, repair ? () => `${countText(repaired)} repaired` : undefined)
 }
 
 /** Returns the defaults of the option table. */

@@ -1,13 +1,13 @@
-import { failureLine } from '../../../base/task/failure-text.js'
-import { priorityOf, type Ref } from '../../../base/task/ref.js'
+import type { Ref } from '../../../base/task/ref.js'
 import { scheduleText } from '../../../base/task/schedule.js'
-import { sinceMsOf, type TaskView } from '../../../engines/spool/admin/task-view.js'
+import type { TaskView } from '../../../engines/spool/admin/task-view.js'
 import { deadNameOf } from '../../../engines/spool/dead-letters.js'
 import { isNamed, taskNameOf } from '../../../formats/protocol/named.js'
 import type { ScheduleSnapshot, WorkerSnapshot } from '../../../runtime/stats/snapshot.js'
 import { shortDuration, terminalName } from '../render.js'
 import { bytes } from '../status/rows.js'
 import type { Column } from '../table.js'
+import { ageCell, dueIn, errorOf, failuresCell, priorityCell } from '../task-rows.js'
 import type { Row } from './state.js'
 import type { TabName } from './tabs.js'
 
@@ -23,23 +23,15 @@ const PRIORITY: Cells<TaskView> = {
   title: 'PRI',
   isRight: true,
   isOptional: true,
-  cell: ({ ref }) => String(priorityOf(deadNameOf(ref) ?? ref) ?? ''),
+  cell: priorityCell,
 }
-const DUE_IN: Cells<TaskView> = {
-  title: 'DUE IN',
-  isRight: true,
-  cell: ({ dueAtMs }, nowMs) => (dueAtMs <= nowMs ? 'now' : shortDuration(dueAtMs - nowMs)),
-}
-const AGE: Cells<TaskView> = {
-  title: 'AGE',
-  isRight: true,
-  cell: (task, nowMs) => shortDuration(nowMs - (sinceMsOf(task, nowMs) ?? nowMs)),
-}
+const DUE_IN: Cells<TaskView> = { title: 'DUE IN', isRight: true, cell: dueIn }
+const AGE: Cells<TaskView> = { title: 'AGE', isRight: true, cell: ageCell }
 const FAILED: Cells<TaskView> = {
   title: 'FAILED',
   isRight: true,
   isOptional: true,
-  cell: ({ record, letter }) => String((letter ?? record)?.attempts || ''),
+  cell: failuresCell,
 }
 const TASK: Cells<TaskView> = {
   title: 'TASK',
@@ -51,7 +43,7 @@ const ERROR: Cells<TaskView> = {
   title: 'ERROR',
   fit: 'shared',
   isOptional: true,
-  cell: ({ record, letter }) => failureLine((letter ?? record)?.lastError ?? letter?.detail ?? ''),
+  cell: errorOf,
 }
 const NAME: Cells<TaskView> = { title: 'NAME', fit: 'rest', cell: ({ ref }) => shortName(ref) }
 
