@@ -21,7 +21,7 @@ import { changeJob } from './records/change.js'
 import { peekAll } from './records/peek.js'
 import { idsIn, scoreOf } from './records/walk.js'
 import { type HeldJob, heldRef, jobOfLease, ticketOf, tokenFor } from './refs.js'
-import { unlessUnreadable } from './store-failure.js'
+import { isUnreadable, unlessUnreadable } from './store-failure.js'
 import { jsonIn, recordOf, UNWANTED_CAP_MS } from './task-job.js'
 import { Tickets } from './tickets.js'
 import { NOTHING_SEEN, type SpoolView, statsFrom, sumOf } from './view.js'
@@ -116,7 +116,8 @@ export class RedisFeed implements Source {
     const spool = connection.name
     this.#watch = new Watch(looks, watched, {
       seen: (view, most) => this.#seen(view, most),
-      unreachable: error => events?.emit('spool-unreachable', { spool, error }),
+      unreachable: error =>
+        events?.emit('spool-unreachable', { spool, error, isLasting: isUnreadable(new Error(error)) }),
       reachedAgain: () => events?.emit('spool-reached', { spool }),
     })
   }
