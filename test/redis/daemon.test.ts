@@ -135,6 +135,22 @@ for (const name of ${names}) tasks.task(name, () => JOURNAL(name))`
     assert.deepEqual(await drain('gone'), [0, 'drained: 1 done', 1])
   })
 
+  it('offers a task that every handler ignored to each --drain again, which exits with 3, until one runs it', async () => {
+    const spooler = redis.address('ignored')
+    await spool({ n: '1' }, { spooler })
+    const drain = async (handler: string) => {
+      const daemon = await daemonOn(spooler, { handler, args: ['--drain'], isUnready: true })
+      return [await daemon.code(), /drained: .*/.exec(daemon.output)?.[0]]
+    }
+    for (let n = 0; n < 2; n++)
+      assert.deepEqual(await drain('export default () => 0'), [
+        3,
+        'drained: 0 done, 1 ignored by all handlers',
+      ])
+    assert.match((await inProcess(['ls', spooler])).stdout, /^waiting/m)
+    assert.deepEqual(await drain(TELLING), [0, 'drained: 1 done'])
+  })
+
   it('runs a task whose name no handler knew right after a reload with one that does', async () => {
     const spooler = redis.address('reloaded')
     const handler = (name: string) => `

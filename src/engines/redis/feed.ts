@@ -97,7 +97,7 @@ export class RedisFeed implements Source {
   readonly #left: LeftJobs
   /** Jobs that are parked for their names, and delayed: until when, by id; epoch ms. */
   readonly #putOff = new Map<string, number>()
-  /** Whether the tasks that were put off for their names before these handlers were loaded have been made due. */
+  /** Whether the tasks that were put off before these handlers were loaded have been made due. */
   #putOffBefore: 'unseen' | 'offering' | 'offered' = 'unseen'
   /** True if a worker found nothing although something was due. */
   #wasEmpty = false
@@ -142,7 +142,7 @@ export class RedisFeed implements Source {
     if (isNews && this.#isOpen) this.#wakeUp()
   }
 
-  /** Makes tasks due that were put off because no handler knew their names: the handlers of this daemon may know them. */
+  /** Makes tasks due that were put off because no handler took them: the handlers of this daemon may do so. */
   async #offerPutOff(): Promise<void> {
     this.#putOffBefore = 'offering'
     const connection = this.#looks
