@@ -286,7 +286,10 @@ const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...stri
     "unable to notify the service manager: ENOENT: no such file or directory, send '/run/n'",
   ],
   'spool-back': [{ spool }, '[spooler /s] the directory is back'],
-  'spool-unreachable': [{ spool, error: 'no route' }, '[spooler /s] waiting for Redis: no route'],
+  'spool-unreachable': [
+    { spool, error: 'no route', isLasting: false },
+    '[spooler /s] waiting for Redis: no route',
+  ],
   'spool-reached': [{ spool }, '[spooler /s] Redis answers again'],
   'spool-list-failed': [{ spool, prefix: '5/', error: 'EACCES' }, '[spooler /s] 5/ cannot be listed: EACCES'],
   'spool-list-back': [{ spool, prefix: '5/' }, '[spooler /s] 5/ is listed again'],

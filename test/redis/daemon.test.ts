@@ -104,6 +104,18 @@ describe('a daemon on Redis', { skip: skipUnless('redis-server') }, () => {
     assert.equal(daemon.journal().length, 50)
   })
 
+  it('ends a --drain with 3, and leaves the tasks, if a key of BullMQ has another type', {
+    timeout: 60_000,
+  }, async () => {
+    const spooler = redis.address('wrong')
+    await spool({ n: '1' }, { spooler })
+    await redis.client.set('bull:wrong:delayed', 'x')
+    const daemon = await daemonOn(spooler, { handler: TELLING, args: ['--drain'], isUnready: true })
+    assert.equal(await daemon.code(), 3)
+    assert.match(daemon.output, /waiting for Redis: WRONGTYPE/)
+    assert.deepEqual([daemon.journal().length, await redis.client.zcard('bull:wrong:prioritized')], [0, 1])
+  })
+
   it('offers tasks whose names no handler knew to each --drain again, which counts them and exits with 3, until one knows them', async () => {
     const spooler = redis.address('unknown')
     for (const task of ['known', 'lost', 'lost', 'gone']) await spool({ task, args: '[]' }, { spooler })
@@ -121,6 +133,22 @@ for (const name of ${names}) tasks.task(name, () => JOURNAL(name))`
     assert.deepEqual(await drain('known'), [3, 'drained: 0 done, 3 known to no handler', 0])
     assert.deepEqual(await drain('lost'), [3, 'drained: 2 done, 1 known to no handler', 2])
     assert.deepEqual(await drain('gone'), [0, 'drained: 1 done', 1])
+  })
+
+  it('offers a task that every handler ignored to each --drain again, which exits with 3, until one runs it', async () => {
+    const spooler = redis.address('ignored')
+    await spool({ n: '1' }, { spooler })
+    const drain = async (handler: string) => {
+      const daemon = await daemonOn(spooler, { handler, args: ['--drain'], isUnready: true })
+      return [await daemon.code(), /drained: .*/.exec(daemon.output)?.[0]]
+    }
+    for (let n = 0; n < 2; n++)
+      assert.deepEqual(await drain('export default () => 0'), [
+        3,
+        'drained: 0 done, 1 ignored by all handlers',
+      ])
+    assert.match((await inProcess(['ls', spooler])).stdout, /^waiting/m)
+    assert.deepEqual(await drain(TELLING), [0, 'drained: 1 done'])
   })
 
   it('runs a task whose name no handler knew right after a reload with one that does', async () => {

@@ -149,8 +149,11 @@ export interface EventMap {
 
   'spool-missing': { spool: string; error: string }
   'spool-back': { spool: string }
-  /** Redis cannot be reached. Nothing is known of its spool until 'spool-reached'. */
-  'spool-unreachable': { spool: string; error: string }
+  /**
+   * Redis cannot be reached, or the spool in it not be read. Nothing is known of the spool until 'spool-reached'. `isLasting`: that
+   * takes a person.
+   */
+  'spool-unreachable': { spool: string; error: string; isLasting: boolean }
   'spool-reached': { spool: string }
   /** A spool has made no progress for half of the time of the service manager's watchdog, which is not fed until it does. */
   'spool-stalled': { spool: string; what: 'scan' | 'dispatch' }

@@ -26,7 +26,7 @@ export interface DrainProgress {
 
 const SHOWN_EVERY_MS = 200
 
-/** The exit code if a due task did not end with SPOOL_OK, is paused or unknown, or the drain was stopped early. */
+/** The exit code if a due task did not end with SPOOL_OK, is paused or unknown, or the drain ended early. */
 const EXIT_UNFINISHED = 3
 
 /**
@@ -38,6 +38,8 @@ export class Drain {
   readonly #events: Emitter
   readonly #progress: DrainProgress | undefined
   readonly #unfinished = new Map<string, Unfinished>()
+  /** Resolves when there is a spool that cannot be read until a person acts. */
+  #hopeless = new Promise<'hopeless'>(() => {})
   #done = 0
   #paused = 0
   #unknown = 0
@@ -48,6 +50,9 @@ export class Drain {
     this.#progress = progress
     if (!isOn) return
     this.#state = 'draining'
+    this.#hopeless = new Promise(resolve => {
+      events.on('spool-unreachable', ({ isLasting }) => isLasting && resolve('hopeless'))
+    })
     events.on('tasks-reported', ({ spool, done, reports }) => {
       this.#done += done.length
       if (this.#unfinished.size > 0) for (const name of done) this.#unfinished.delete(keyOf(spool, name))
@@ -75,16 +80,16 @@ export class Drain {
       : EXIT_UNFINISHED
   }
 
-  /** Resolves when every due task has run, or when the master is stopped. */
+  /** Resolves when every due task has run, when a spool cannot be read, or when the master is stopped. */
   async run(
     master: Pick<Master, 'whenDrained' | 'isStopping' | 'paused' | 'unknown' | 'counts'>,
     isIdle: () => boolean,
   ): Promise<void> {
     const show = () => this.#progress?.show(this.#done, master.counts.ready + master.counts.busy)
     const timer = this.#progress === undefined ? undefined : setInterval(show, SHOWN_EVERY_MS)
-    await master.whenDrained(isIdle)
+    const end = await Promise.race([master.whenDrained(isIdle), this.#hopeless])
     clearInterval(timer)
-    if (master.isStopping) return
+    if (master.isStopping || end === 'hopeless') return
     this.#state = 'over'
     this.#paused = master.paused
     this.#unknown = master.unknown

@@ -228,7 +228,8 @@ export class RedisClaims implements Claims {
         return { kind: 'untouched' }
       case 'ignored': {
         if (isNamed(job.vars)) return this.#putOff(own, record)
-        const atMs = await queue.delay(job.id, token, this.#options.frequencyMs, record)
+        const unwanted = { ...record, unwanted: 1 }
+        const atMs = await queue.delay(job.id, token, this.#options.frequencyMs, unwanted)
         return { kind: 'ignore', atMs }
       }
       case 'bury': {

@@ -21,7 +21,7 @@ import { changeJob } from './records/change.js'
 import { peekAll } from './records/peek.js'
 import { idsIn, scoreOf } from './records/walk.js'
 import { type HeldJob, heldRef, jobOfLease, ticketOf, tokenFor } from './refs.js'
-import { unlessUnreadable } from './store-failure.js'
+import { isUnreadable, unlessUnreadable } from './store-failure.js'
 import { jsonIn, recordOf, UNWANTED_CAP_MS } from './task-job.js'
 import { Tickets } from './tickets.js'
 import { NOTHING_SEEN, type SpoolView, statsFrom, sumOf } from './view.js'
@@ -97,7 +97,7 @@ export class RedisFeed implements Source {
   readonly #left: LeftJobs
   /** Jobs that are parked for their names, and delayed: until when, by id; epoch ms. */
   readonly #putOff = new Map<string, number>()
-  /** Whether the tasks that were put off for their names before these handlers were loaded have been made due. */
+  /** Whether the tasks that were put off before these handlers were loaded have been made due. */
   #putOffBefore: 'unseen' | 'offering' | 'offered' = 'unseen'
   /** True if a worker found nothing although something was due. */
   #wasEmpty = false
@@ -116,7 +116,8 @@ export class RedisFeed implements Source {
     const spool = connection.name
     this.#watch = new Watch(looks, watched, {
       seen: (view, most) => this.#seen(view, most),
-      unreachable: error => events?.emit('spool-unreachable', { spool, error }),
+      unreachable: error =>
+        events?.emit('spool-unreachable', { spool, error, isLasting: isUnreadable(new Error(error)) }),
       reachedAgain: () => events?.emit('spool-reached', { spool }),
     })
   }
@@ -141,7 +142,7 @@ export class RedisFeed implements Source {
     if (isNews && this.#isOpen) this.#wakeUp()
   }
 
-  /** Makes tasks due that were put off because no handler knew their names: the handlers of this daemon may know them. */
+  /** Makes tasks due that were put off because no handler took them: the handlers of this daemon may do so. */
   async #offerPutOff(): Promise<void> {
     this.#putOffBefore = 'offering'
     const connection = this.#looks

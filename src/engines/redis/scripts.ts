@@ -108,7 +108,10 @@ return 1`
 const SET_ASIDE = `
 local found = {}
 local function isReadable(job)
-  return redis.call('TYPE', job).ok == 'hash' and type(redis.pcall('HINCRBY', job, 'ats', 0)) == 'number'
+  if redis.call('TYPE', job).ok ~= 'hash' then return false end
+  local isNumber = type(redis.pcall('HINCRBY', job, 'ats', 1)) == 'number'
+  if isNumber then redis.call('HINCRBY', job, 'ats', -1) end
+  return isNumber
 end
 for _, id in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do
   local job = ARGV[1] .. id

@@ -18,14 +18,16 @@ const AWAY: ReadonlySet<string> = new Set([
 ])
 
 /**
- * True if Redis, or BullMQ here, cannot read something as a job: its key has another type, its count of starts is no number, or its
- * fields are not JSON of the form that BullMQ writes. Whoever may write to Redis can store that.
+ * True if Redis, or BullMQ here, cannot read something as a job: its key has another type, its count of starts is no number, or
+ * too large, or its fields are not JSON of the form that BullMQ writes. Whoever may write to Redis can store that.
  */
 export function isUnreadable(error: unknown): boolean {
   return (
     error instanceof SyntaxError ||
     error instanceof TypeError ||
-    /^WRONGTYPE\b|^ERR hash value is not an integer/.test(firstOf(error).message)
+    /^WRONGTYPE\b|^ERR hash value is not an integer|^ERR increment or decrement would overflow/.test(
+      firstOf(error).message,
+    )
   )
 }
 

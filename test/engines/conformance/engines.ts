@@ -189,6 +189,7 @@ function foreignJobs(client: Redis, key: string): NonNullable<TestSpool['foreign
     'options that are not JSON': hash({ opts: '{"x":' }),
     'options of other types': hash({ opts: JSON.stringify({ priority: 'x', delay: {} }) }),
     'a count of starts that is no number': hash({ ats: 'x' }),
+    'a count of starts that cannot grow': hash({ ats: '9223372036854775807' }),
     'a timestamp that is no number': hash({ timestamp: 'yesterday' }),
     'a packet without a header': hash({ data: JSON.stringify({ packet: 'AAAA' }) }),
     'a packet that is shorter than it says': hash({ data: JSON.stringify({ packet: 'Ef8AAA==' }) }),

@@ -1,7 +1,7 @@
 import { printable } from '../../../base/printable.js'
 import type { Parked } from '../../../base/task/parked.js'
 import { displayName } from '../../../base/task/ref.js'
-import { taskNameOf } from '../../../formats/protocol/named.js'
+import { isNamed, taskNameOf } from '../../../formats/protocol/named.js'
 import type { Inspection, TaskState, TaskView } from '../../spool/admin/task-view.js'
 import type { DeadLetter } from '../../spool/dead-letters.js'
 import type { TaskRecord } from '../../spool/records.js'
@@ -34,7 +34,7 @@ function stateOf({ place, packet, record, dueAtMs }: Peeked, nowMs: number): Tas
 /** Returns why a task is parked: it was due, and no handler of the daemon that had it knows its name. */
 function parkedOf({ place, record, packet, dueAtMs }: Peeked, nowMs: number): Parked | undefined {
   const isPutOff = place === 'delayed' && (record.unwanted ?? 0) > 0 && record.isHeld !== true
-  if (!isPutOff || packet === undefined || dueAtMs <= nowMs) return undefined
+  if (!isPutOff || packet === undefined || !isNamed(packet.vars) || dueAtMs <= nowMs) return undefined
   const name = printable(displayName(taskNameOf(packet.vars) ?? ''))
   return { reason: 'unknown-name', detail: `no handler takes ${name}` }
 }
