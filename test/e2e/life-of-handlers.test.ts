@@ -40,8 +40,9 @@ describe('a handler', { concurrency: 3 }, () => {
   for (const [what, error] of [
     ['throw-behind', /uncaught exception, replacing the process: Error: thrown behind\n {6}at /],
     ['reject-behind', /uncaught exception, replacing the process: Error: rejected behind\n {6}at /],
+    ['exit-behind', /the process exited with code 1\n/],
   ] as const)
-    it(`whose code fails after its task is done (${what}) costs the task that runs then no attempt`, async () => {
+    it(`whose code fails, or ends the process, after its task is done (${what}) costs the task that runs then no attempt`, async () => {
       const spool = spoolDirectory()
       const daemon = await startActor(spool, { 'spooler-frequency': 1000 })
       const [late, gate] = [join(daemon.directory, 'late'), join(daemon.directory, 'gate')]
@@ -57,7 +58,7 @@ describe('a handler', { concurrency: 3 }, () => {
         ['1', '1'],
       )
       assert.match(daemon.output, error)
-      assert.doesNotMatch(daemon.output, /failed|crashed/)
+      assert.doesNotMatch(daemon.output, /failed|crashed|runs again/)
       await until('both tasks are removed', () => leftIn(spool).length === 0)
     })
 

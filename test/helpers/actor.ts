@@ -32,6 +32,7 @@ const acts = {
   'throw-late': () => { setTimeout(() => { throw new Error('thrown late') }, 20); return new Promise(() => {}) },
   'throw-after': () => { setTimeout(() => { throw new Error('thrown after') }, 20) },
   'throw-behind': env => { leave(env, () => { throw new Error('thrown behind') }) },
+  'exit-behind': env => { leave(env, () => process.exit(1)) },
   'reject-behind': env => { leave(env, () => { Promise.reject(new Error('rejected behind')) }) },
   'reject-late': () => { setTimeout(() => Promise.reject(new Error('rejected late')), 20); return new Promise(() => {}) },
   'ignore-term': async env => { process.on('SIGTERM', () => {}); while (!existsSync(env.until)) await sleep(5) },

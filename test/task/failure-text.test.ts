@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import { failureLine, failureText } from '#src/base/task/failure-text.js'
+import { failureLine, failureText, stackOf } from '#src/base/task/failure-text.js'
 
 const TOP = 'Traceback (most recent call last):'
 const place = (line: number) => `  File "/srv/tasks.py", line ${line}, in f\n    f()\n    ~^^`
@@ -55,3 +55,14 @@ it('a failure that is cut keeps what went wrong', () => {
   const stack = `Error: no\n${'  at f\n'.repeat(500)}`
   assert.equal(failureText(stack, 1000), stack.slice(0, 1000))
 })
+
+for (const code of ['', ' [ERR_INVALID_TYPESCRIPT_SYNTAX]'])
+  it(`the stack begins with the error, and has the place that Node puts before it as a frame: SyntaxError${code}`, () => {
+    const error = Object.assign(
+      new SyntaxError('Expression expected'),
+      code === '' ? {} : { code: code.slice(2, -1) },
+    )
+    const own = `SyntaxError${code}: Expression expected`
+    error.stack = `/srv/broken.ts:1\nconst a = = 3\n          ^\n\n${own}\n    at parse (node:internal/x:72:36)`
+    assert.equal(stackOf(error), `${own}\n    at /srv/broken.ts:1`)
+  })

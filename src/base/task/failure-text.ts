@@ -142,7 +142,9 @@ function textOf(error: Error): string | undefined {
   try {
     const { stack } = error
     if (typeof stack !== 'string') return undefined
-    const own = `${error.name}: ${error.message}\n`
+    // Node writes the code of its own errors behind the name
+    const heads = [error.name, `${error.name} [${'code' in error ? error.code : ''}]`]
+    const own = heads.map(head => `${head}: ${error.message}\n`).find(each => stack.includes(each)) ?? ''
     const at = stack.indexOf(own)
     return at > 0 ? withPlace(stack.slice(at), own.length, stack.slice(0, stack.indexOf('\n'))) : stack
   } catch {

@@ -124,6 +124,12 @@ export class FunctionExecutor implements Executor {
     return author?.of === this ? author.run : undefined
   }
 
+  /** True if the code that is executing is what a run of this executor has left behind when it ended. */
+  get isLeftBehind(): boolean {
+    const author = authors.getStore()
+    return author?.of === this && author.run.hasEnded
+  }
+
   /** The named task whose code is executing. */
   get current(): RunningTask | undefined {
     const { author } = this
