@@ -95,7 +95,7 @@ describe('a disk that stalls', { skip: skipUnless('root', 'fuse') }, () => {
     await runs(waiting)
   })
 
-  it('keeps status from no other spool, and its daemon from no stop', async () => {
+  it('keeps status from no other spool, and its daemon from no stop, and makes it refuse a reload', async () => {
     const { path, server } = await servedDirectory()
     const [spool, stalling] = [spoolDirectory(), join(path, 'spool')]
     mkdirSync(stalling)
@@ -109,6 +109,8 @@ describe('a disk that stalls', { skip: skipUnless('root', 'fuse') }, () => {
     const { stdout } = await spoold(['status', spool])
     assert.match(stdout, /^SPOOLD OK: 0 due, 0 running/)
     assert.match(stdout, new RegExp(`daemon +pid ${daemon.pid} on`))
+    daemon.child.kill('SIGHUP')
+    await daemon.waitFor(`the disk of ${stalling} has not answered for 5 s`)
     const name = put(spool)
     await until('the task ran', () => daemon.journal().includes(name))
     daemon.child.kill('SIGTERM')
