@@ -23,7 +23,7 @@ function listen(isQuiet = false, kind: { isStructured?: boolean; isPrecise?: boo
     ...kind,
     line: (level, text, fields, form) => void lines.push({ level, text, fields, isDated: form === 'dated' }),
     reopen() {},
-    end: async () => true,
+    end: async () => {},
   }
   const events = new Emitter()
   subscribeLog(events, log, () => isQuiet)

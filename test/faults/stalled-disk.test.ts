@@ -20,7 +20,7 @@ import { slotTaker } from '#src/engines/spool/slot-files.js'
 import { STARTED } from '#src/engines/spool/state-byte.js'
 import { MODIFIER2_OFFSET } from '#src/formats/protocol/header.js'
 import { tryHold } from '#src/system/libc.js'
-import { inProcess } from '../helpers/cli.js'
+import { inProcess, spoold } from '../helpers/cli.js'
 import { movableClock } from '../helpers/clock.js'
 import { snapshotOf } from '../helpers/control.js'
 import { type Daemon, startDaemon } from '../helpers/daemon.js'
@@ -93,6 +93,29 @@ describe('a disk that stalls', { skip: skipUnless('root', 'fuse') }, () => {
     }
     server.child.kill('SIGCONT')
     await runs(waiting)
+  })
+
+  it('keeps status from no other spool, and its daemon from no stop, and makes it refuse a reload', async () => {
+    const { path, server } = await servedDirectory()
+    const [spool, stalling] = [spoolDirectory(), join(path, 'spool')]
+    mkdirSync(stalling)
+    const ini = { spooler: [spool, stalling], 'worker-reload-mercy': 1 }
+    const daemon = await startDaemon({ spool, ini })
+    for (const each of [spool, stalling]) {
+      const name = put(each)
+      await until(`the task in ${each} ran`, () => daemon.journal().includes(name))
+    }
+    server.child.kill('SIGSTOP')
+    const { stdout } = await spoold(['status', spool])
+    assert.match(stdout, /^SPOOLD OK: 0 due, 0 running/)
+    assert.match(stdout, new RegExp(`daemon +pid ${daemon.pid} on`))
+    daemon.child.kill('SIGHUP')
+    await daemon.waitFor(`the disk of ${stalling} has not answered for 5 s`)
+    const name = put(spool)
+    await until('the task ran', () => daemon.journal().includes(name))
+    daemon.child.kill('SIGTERM')
+    assert.equal(await daemon.code(), 0)
+    assert.match(daemon.output, /goodbye to uWSGI/)
   })
 })
 

@@ -18,7 +18,7 @@ async function leasePool(handler: string, settings: PoolSettings, ...tasks: Read
   const opened = memoryPoolOf(spool, handler, settings)
   const lines: string[] = []
   const log: Log = {
-    ...{ fd: 2, isStructured: false, isPrecise: false, reopen() {}, end: async () => true },
+    ...{ fd: 2, isStructured: false, isPrecise: false, reopen() {}, end: async () => {} },
     line: (_level, text) => void lines.push(text),
   }
   subscribeLog(opened.events, log, () => false)

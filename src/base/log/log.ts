@@ -41,8 +41,8 @@ export interface Log extends LineLog {
   readonly fd: number
   /** Reopens the file after logrotate has moved it. On failure, the log keeps the old file and reports the failure there. */
   reopen(): void
-  /** Writes the rest, before the process exits. @returns false if a write is blocked, for which an ordinary exit would wait */
-  end(): Promise<boolean>
+  /** Writes the rest, before the process exits. A write that is blocked is left behind. */
+  end(): Promise<void>
 }
 
 /** Opens the log of a daemon. @throws SpooldError LOG_UNWRITABLE */

@@ -107,12 +107,8 @@ export class LogOutput {
     if (out !== this.#fdInUse) closeQuietly(out)
   }
 
-  /**
-   * Resolves when everything is written, or the reader is gone, or stands still.
-   *
-   * @returns false if a write is blocked, for which an ordinary exit would wait: of a socket, or of a pipe of another user
-   */
-  async end(): Promise<boolean> {
+  /** Resolves when everything is written, or the reader is gone, or stands still. */
+  async end(): Promise<void> {
     const endsAt = performance.now()
     const deadline = () => {
       const chanceMs = this.#state === 'writing' ? BLOCKED_CHANCE_MS : LAST_CHANCE_MS
@@ -120,7 +116,6 @@ export class LogOutput {
     }
     while (this.#state !== 'idle' && performance.now() < deadline())
       await new Promise(resolve => setTimeout(resolve, 1))
-    return this.#state !== 'writing'
   }
 
   #next(): void {

@@ -2,6 +2,7 @@ import { closeSync, constants } from 'node:fs'
 import { lstat } from 'node:fs/promises'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { withDeadline } from '../../base/clock.js'
 import { errnoOf, quietly } from '../../base/errors.js'
 import { crypto } from '../../base/on-demand.js'
 import { toByteString, toFsPath } from '../../base/task/ref.js'
@@ -25,8 +26,11 @@ interface SpoolSocket {
   readonly name: string
   /** False once `.spoold` or the socket in it was removed or replaced, so that no client finds this socket. */
   isReachable(): Promise<boolean>
-  /** Stops listening, and removes the socket's file if it is still that of this daemon. */
-  close(): void
+  /**
+   * Stops listening, and removes the socket's file if it is still that of this daemon. If the disk does not answer, the file is
+   * left to the next daemon, and the socket to the end of this one: Node looks for its file, too, when it stops listening.
+   */
+  close(): Promise<void>
 }
 
 type Accept = (socket: Socket, listening: Server) => void
@@ -36,6 +40,8 @@ const BACKLOG = 4096
 /** How long another daemon may hold the lock while it takes its name. */
 const LOCK_MS = 2000
 const LOCK_RETRY_MS = 20
+/** How long the disk may take to answer before it counts as hanging. */
+const ANSWER_MS = 1000
 
 /**
  * Listens in the spool's `.spoold`, under a name that no living daemon has. A live socket is never taken over; one that a dead
@@ -148,7 +154,13 @@ function socketOf(server: Server, directory: Directory, name: string, clientPath
       const stats = await lstat(toFsPath(clientPath), { bigint: true }).catch(() => undefined)
       return inode !== undefined && stats?.ino === inode
     },
-    close() {
+    async close() {
+      const answers = await withDeadline(
+        this.isReachable().then(() => true),
+        ANSWER_MS,
+        () => false,
+      )
+      if (!answers) return void server.unref()
       const found = quietly(() => statusOf(path)) // the directory may have been closed to this user
       if (inode !== undefined && found?.inode === inode) removeQuietly(path)
       server.close(() => directory.release())

@@ -76,7 +76,7 @@ export class DaemonControl {
       isReachable: () => socket.isReachable(),
       async close() {
         server.close()
-        socket.close()
+        await socket.close()
         if (home !== undefined) await removeControlHome(home)
       },
     }

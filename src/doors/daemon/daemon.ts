@@ -41,6 +41,7 @@ import { ServiceNotices } from './service-notices.js'
 import { listenToSignals } from './signals.js'
 import { DaemonSockets } from './sockets.js'
 import {
+  askDisks,
   localDirectories,
   longestMercyMs,
   maintained,
@@ -273,6 +274,7 @@ export class Daemon {
     this.#log.reopen() // first, so that everything about this reload is in the new file
     if (touched !== undefined) this.#events.emit('file-touched', { file: because, asks: touched })
     try {
+      await askDisks(localDirectories(this.#config, this.#surroundings.resolve))
       const config = touched === 'new-workers' ? null : this.#readConfig()
       if (config !== null) this.#events.emit('reload-began', { because })
       await this.#apply(config ?? this.#config, config !== null)

@@ -51,8 +51,14 @@ export async function runDaemon(request: Omit<DaemonRequest, 'spare'>): Promise<
     throw error
   } finally {
     spare?.end()
-    if (!(await log.end())) process.once('exit', leaveAtOnce) // the last to be told
+    await log.end()
+    if (isThreadBusy()) process.once('exit', leaveAtOnce) // the last to be told
   }
+}
+
+/** True while a thread works on a file: for ever if its disk hangs, or nobody reads the log. */
+function isThreadBusy(): boolean {
+  return process.getActiveResourcesInfo().some(name => name.startsWith('FSReq'))
 }
 
 /** Ends this process although one of its threads is blocked, for which Node would wait. Without libc it dies of a signal. */

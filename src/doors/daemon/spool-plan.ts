@@ -1,5 +1,7 @@
+import { statfs } from 'node:fs/promises'
 import { resolve } from 'node:path'
-import { quietly } from '../../base/errors.js'
+import { withDeadline } from '../../base/clock.js'
+import { quietly, SpooldError } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import { controlHomeOf } from '../../engines/control/home.js'
 import { type FeedOptions, openEngine } from '../../engines/open-engine.js'
@@ -25,6 +27,9 @@ import type { CheckedConfig } from '../check/check.js'
 import { planChain, SharedAreas } from './handler-plan.js'
 import { sizeOptions, workerLimits } from './pool-plan.js'
 
+/** How long the disk of a spool may take to answer before a reload opens the spool. */
+const DISK_MS = 5000
+
 /** A usable spool: its directory exists, or it is on Redis. */
 export interface PreparedSpool extends SpoolConfig {
   /** The spool's real path, or its name on Redis. */
@@ -39,6 +44,27 @@ export function localDirectories({ spools }: CheckedConfig, resolve: (path: stri
     if (isRedisAddress(each.directory)) return fallbackOf(addressOf(each, resolve)) ?? []
     return resolve(each.directory)
   })
+}
+
+/**
+ * Asks the disks of spools, in threads, because a reload opens the spools in this one, and would stop all of them where one hangs.
+ *
+ * @throws SpooldError SPOOL_UNUSABLE if one does not answer
+ */
+export async function askDisks(directories: readonly string[]): Promise<void> {
+  const ask = (directory: string) => {
+    const answer = statfs(directory).then(
+      () => {},
+      () => {}, // whoever opens it is told
+    )
+    return withDeadline(answer, DISK_MS, () => {
+      throw new SpooldError(
+        'SPOOL_UNUSABLE',
+        `the disk of ${directory} has not answered for ${DISK_MS / 1000} s`,
+      )
+    })
+  }
+  await Promise.all(directories.map(ask))
 }
 
 /** Creates missing directories. @param resolve resolves a path of the configuration */

@@ -14,16 +14,13 @@ const MOST_FILES = 10_000
  */
 const MIN_PAUSE_MS = 1000
 const PAUSE = 20
-/** A file system that takes longer than this counts as not answering: a hanging NFS server, say. */
-const ANSWER_MS = 1000
-
 /** The reason of one dead letter, and when it was buried. */
 interface Cause {
   readonly reason: BuryReason
   readonly buriedAt: number
 }
 
-type Summary = Omit<UpkeepStats, 'paused'>
+type Counts = Pick<UpkeepStats, 'dead' | 'records'>
 
 /** The figures of one spool's `.spoold`, read on request, and not more often than is cheap. */
 export class SpoolSummary {
@@ -31,9 +28,7 @@ export class SpoolSummary {
   readonly #letters: DeadLetters
   /** Keyed by the name of the letter, so that each letter is read only once. */
   #known = new Map<Ref, Cause>()
-  /** The look at the disk that is under way. If it hangs, it keeps one of Node's threads, so no second one is begun. */
-  #disk: Promise<DiskStats | null> | undefined
-  #last: Promise<Summary> | undefined
+  #last: Promise<Counts> | undefined
   /** On the clock of `performance.now()`. */
   #nextAt = Number.NEGATIVE_INFINITY
 
@@ -43,25 +38,28 @@ export class SpoolSummary {
     this.#letters = new DeadLetters(spool)
   }
 
-  /** Returns what `.spoold` holds. What cannot be read counts as empty: another user's `.spoold` is not ours to see. */
-  take(): Promise<Summary> {
+  /**
+   * Returns what `.spoold` holds, and the room on the disk. What cannot be read counts as empty: another user's `.spoold` is not
+   * ours to see. Never resolves while the disk hangs, as a dead NFS server does: one of Node's threads waits for it, and not this one.
+   */
+  async take(): Promise<Counts & Pick<UpkeepStats, 'disk'>> {
+    const disk = await diskOf(this.#spool)
     if (this.#last === undefined || performance.now() >= this.#nextAt) {
       this.#nextAt = Number.POSITIVE_INFINITY
       this.#last = this.#look()
     }
-    return this.#last
+    return { ...(await this.#last), disk }
   }
 
-  async #look(): Promise<Summary> {
+  async #look(): Promise<Counts> {
     const before = process.cpuUsage()
-    const [dead, records, disk] = await Promise.all([
+    const [dead, records] = await Promise.all([
       this.#deadLetters().catch(() => NO_DEAD),
       this.#records().catch(() => NO_RECORDS),
-      this.#room(),
     ])
     const { user, system } = process.cpuUsage(before)
     this.#nextAt = performance.now() + Math.max(MIN_PAUSE_MS, (PAUSE * (user + system)) / 1000)
-    return { dead, records, disk }
+    return { dead, records }
   }
 
   async #deadLetters(): Promise<DeadStats> {
@@ -91,15 +89,6 @@ export class SpoolSummary {
       if (++count >= MOST_FILES) return { count, isWhole: false }
     return { count, isWhole: true }
   }
-
-  /** Returns the room on the spool's file system; null if that does not answer in time. */
-  #room(): Promise<DiskStats | null> {
-    this.#disk ??= diskOf(this.#spool).finally(() => {
-      this.#disk = undefined
-    })
-    const late = new Promise<null>(resolve => setTimeout(resolve, ANSWER_MS, null).unref())
-    return Promise.race([this.#disk, late])
-  }
 }
 
 const NO_RECORDS = { count: 0, isWhole: true }
@@ -118,7 +107,7 @@ function summed(letters: Iterable<Cause>) {
   return { count, byReason, oldestMs: known(oldest), newestMs: known(newest) }
 }
 
-/** @param path a byte string */
+/** @param path a byte string @returns null if it cannot be found out */
 async function diskOf(path: string): Promise<DiskStats | null> {
   try {
     const { bsize, bavail, blocks, ffree, files } = await statfs(toFsPath(path))
