@@ -141,7 +141,8 @@ class Rest {
   }
 }
 
-function ticks() {
+/** Returns how long the processors of this machine have had nothing to do since it started, and how long they have been there. */
+export function ticks() {
   const all = cpus().map(({ times }) => times)
   const sum = of => all.reduce((total, times) => total + of(times), 0)
   return {

@@ -12,8 +12,8 @@ import { until } from '../helpers/until.js'
 import { assertWitnessed, Tail, WITNESS, type WitnessedRun } from '../helpers/witness.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
-const KILLS = isLong ? 200 : 20
-const WORKER_KILLS = isLong ? 500 : 50
+const KILLS = isLong ? 200 : 12
+const WORKER_KILLS = isLong ? 500 : 30
 /** In ms. A second is what we want; a machine that is busy with other things must not fail the test. */
 const BACK_TO_WORK_MS = 10_000
 const PRODUCERS = 2
