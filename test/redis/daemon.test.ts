@@ -104,16 +104,18 @@ describe('a daemon on Redis', { skip: skipUnless('redis-server') }, () => {
     assert.equal(daemon.journal().length, 50)
   })
 
-  it('ends a --drain with 3, and leaves the tasks, if a key of BullMQ has another type', {
+  it('ends a --drain with 3, runs the tasks of another spool, and leaves its own, if a key of BullMQ has another type', {
     timeout: 60_000,
   }, async () => {
-    const spooler = redis.address('wrong')
-    await spool({ n: '1' }, { spooler })
+    const [wrong, sound] = [redis.address('wrong'), redis.address('sound')]
+    for (const spooler of [wrong, sound]) for (const n of ['1', '2', '3']) await spool({ n }, { spooler })
     await redis.client.set('bull:wrong:delayed', 'x')
-    const daemon = await daemonOn(spooler, { handler: TELLING, args: ['--drain'], isUnready: true })
+    const args = ['--drain', `--spooler=${sound}`]
+    const daemon = await daemonOn(wrong, { handler: TELLING, args, isUnready: true })
     assert.equal(await daemon.code(), 3)
     assert.match(daemon.output, /waiting for Redis: WRONGTYPE/)
-    assert.deepEqual([daemon.journal().length, await redis.client.zcard('bull:wrong:prioritized')], [0, 1])
+    assert.match(daemon.output, /drained: 3 done, 1 could not be read/)
+    assert.deepEqual([daemon.journal().length, await redis.client.zcard('bull:wrong:prioritized')], [3, 3])
   })
 
   it('offers tasks whose names no handler knew to each --drain again, which counts them and exits with 3, until one knows them', async () => {

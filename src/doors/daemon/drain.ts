@@ -26,7 +26,7 @@ export interface DrainProgress {
 
 const SHOWN_EVERY_MS = 200
 
-/** The exit code if a due task did not end with SPOOL_OK, is paused or unknown, or the drain ended early. */
+/** The exit code if a due task did not end with SPOOL_OK, is paused or unknown, or the drain was stopped early. */
 const EXIT_UNFINISHED = 3
 
 /**
@@ -38,8 +38,6 @@ export class Drain {
   readonly #events: Emitter
   readonly #progress: DrainProgress | undefined
   readonly #unfinished = new Map<string, Unfinished>()
-  /** Resolves when there is a spool that cannot be read until a person acts. */
-  #hopeless = new Promise<'hopeless'>(() => {})
   #done = 0
   #paused = 0
   #unknown = 0
@@ -50,15 +48,18 @@ export class Drain {
     this.#progress = progress
     if (!isOn) return
     this.#state = 'draining'
-    this.#hopeless = new Promise(resolve => {
-      events.on('spool-unreachable', ({ isLasting }) => isLasting && resolve('hopeless'))
-    })
     events.on('tasks-reported', ({ spool, done, reports }) => {
       this.#done += done.length
       if (this.#unfinished.size > 0) for (const name of done) this.#unfinished.delete(keyOf(spool, name))
       for (const report of reports) this.#ended(spool, report)
     })
-    // what is due in that directory is not known
+    // what is due there is not known
+    events.on('spool-unreachable', ({ spool, isLasting }) => {
+      if (isLasting) this.#unfinished.set(keyOf(spool, ''), 'unreadable')
+    })
+    events.on('spool-reached', ({ spool }) => {
+      this.#unfinished.delete(keyOf(spool, ''))
+    })
     events.on('spool-list-failed', ({ spool, prefix }) => {
       this.#unfinished.set(keyOf(spool, prefix), 'unreadable')
     })
@@ -80,16 +81,16 @@ export class Drain {
       : EXIT_UNFINISHED
   }
 
-  /** Resolves when every due task has run, when a spool cannot be read, or when the master is stopped. */
+  /** Resolves when every due task that can be known has run, or when the master is stopped. */
   async run(
     master: Pick<Master, 'whenDrained' | 'isStopping' | 'paused' | 'unknown' | 'counts'>,
     isIdle: () => boolean,
   ): Promise<void> {
     const show = () => this.#progress?.show(this.#done, master.counts.ready + master.counts.busy)
     const timer = this.#progress === undefined ? undefined : setInterval(show, SHOWN_EVERY_MS)
-    const end = await Promise.race([master.whenDrained(isIdle), this.#hopeless])
+    await master.whenDrained(isIdle)
     clearInterval(timer)
-    if (master.isStopping || end === 'hopeless') return
+    if (master.isStopping) return
     this.#state = 'over'
     this.#paused = master.paused
     this.#unknown = master.unknown

@@ -102,6 +102,8 @@ export class RedisFeed implements Source {
   /** True if a worker found nothing although something was due. */
   #wasEmpty = false
   #isOpen = false
+  /** True if Redis answers, and the spool cannot be read until a person mends it: no more tasks of it are found. */
+  #isUnreadable = false
   #wakeUp = () => {}
   #leave = () => {}
 
@@ -116,9 +118,14 @@ export class RedisFeed implements Source {
     const spool = connection.name
     this.#watch = new Watch(looks, watched, {
       seen: (view, most) => this.#seen(view, most),
-      unreachable: error =>
-        events?.emit('spool-unreachable', { spool, error, isLasting: isUnreadable(new Error(error)) }),
-      reachedAgain: () => events?.emit('spool-reached', { spool }),
+      unreachable: error => {
+        this.#isUnreadable = isUnreadable(new Error(error))
+        events?.emit('spool-unreachable', { spool, error, isLasting: this.#isUnreadable })
+      },
+      reachedAgain: () => {
+        this.#isUnreadable = false
+        events?.emit('spool-reached', { spool })
+      },
     })
   }
 
@@ -291,7 +298,8 @@ export class RedisFeed implements Source {
     const { size: busy } = this.#busy
     const waiting = sumOf(this.#view, 'later') + this.#held.count() + parked.slot + this.#tickets.unknown
     const isDone = this.#tickets.due === 0 && busy === 0 && parked.alone + parked.crashed === 0
-    const isDrained = this.#isOpen && isDone && this.#putOffBefore === 'offered' && this.#watch.isCurrent
+    const isWhole = this.#putOffBefore === 'offered' && this.#watch.isCurrent
+    const isDrained = this.#isOpen && isDone && (isWhole || this.#isUnreadable)
     return { ready: this.#tickets.ready, busy, waiting, parked, isDrained, stalledMs: 0 }
   }
 
