@@ -40,6 +40,13 @@ describe('an address', () => {
     const open = [':1', '0.0.0.0:1', '[::]:1', '192.168.0.1:1', '127.0.0.1.example.org:1']
     assert.deepEqual(open.filter(isOpen), open)
   })
+
+  it('does not repeat the password of an address on Redis', () => {
+    assert.throws(() => parseAddress('redis://app:secret@db/0/mail'), {
+      code: 'ADDRESS_INVALID',
+      message: /, got the address of a spool on Redis$/,
+    })
+  })
 })
 
 describe('a network', () => {

@@ -1,5 +1,6 @@
 import { isIP } from 'node:net'
 import { describe, SpooldError } from '../../base/errors.js'
+import { isRedisAddress } from './redis-address.js'
 
 /** The address of a socket, as uWSGI accepts it for `socket`, `stats` and similar options. */
 export type Address =
@@ -83,7 +84,9 @@ function short(name: string, text: string): string {
 }
 
 function invalid(text: string, why = ''): SpooldError {
-  const expected = `expected host:port, :port, /path/to/socket or @name, got ${describe(text)}`
+  // an address on Redis may have a password
+  const got = isRedisAddress(text) ? 'the address of a spool on Redis' : describe(text)
+  const expected = `expected host:port, :port, /path/to/socket or @name, got ${got}`
   return new SpooldError('ADDRESS_INVALID', why === '' ? expected : `${expected}: ${why}`, {
     details: { got: text },
   })
