@@ -107,13 +107,17 @@ describe('a daemon on Redis', { skip: skipUnless('redis-server') }, () => {
   it('ends a --drain with 3, and leaves the tasks, if a key of BullMQ has another type', {
     timeout: 60_000,
   }, async () => {
-    const spooler = redis.address('wrong')
-    await spool({ n: '1' }, { spooler })
-    await redis.client.set('bull:wrong:delayed', 'x')
-    const daemon = await daemonOn(spooler, { handler: TELLING, args: ['--drain'], isUnready: true })
-    assert.equal(await daemon.code(), 3)
-    assert.match(daemon.output, /waiting for Redis: WRONGTYPE/)
-    assert.deepEqual([daemon.journal().length, await redis.client.zcard('bull:wrong:prioritized')], [0, 1])
+    for (const key of ['delayed', 'marker']) {
+      const spooler = redis.address(`wrong-${key}`)
+      await spool({ n: '1' }, { spooler })
+      await redis.client.set(`bull:wrong-${key}:${key}`, 'x')
+      const daemon = await daemonOn(spooler, { handler: TELLING, args: ['--drain'], isUnready: true })
+      assert.equal(await daemon.code(), 3)
+      assert.equal(daemon.output.split('waiting for Redis: WRONGTYPE').length, 2, 'people are told once')
+      assert.equal(daemon.journal().length, 0)
+      await redis.client.del(`bull:wrong-${key}:${key}`)
+      assert.match((await inProcess(['ls', spooler])).stdout, /^due/m)
+    }
   })
 
   it('offers tasks whose names no handler knew to each --drain again, which counts them and exits with 3, until one knows them', async () => {
