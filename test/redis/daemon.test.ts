@@ -107,15 +107,19 @@ describe('a daemon on Redis', { skip: skipUnless('redis-server') }, () => {
   it('ends a --drain with 3, runs the tasks of another spool, and leaves its own, if a key of BullMQ has another type', {
     timeout: 60_000,
   }, async () => {
-    const [wrong, sound] = [redis.address('wrong'), redis.address('sound')]
-    for (const spooler of [wrong, sound]) for (const n of ['1', '2', '3']) await spool({ n }, { spooler })
-    await redis.client.set('bull:wrong:delayed', 'x')
-    const args = ['--drain', `--spooler=${sound}`]
-    const daemon = await daemonOn(wrong, { handler: TELLING, args, isUnready: true })
-    assert.equal(await daemon.code(), 3)
-    assert.match(daemon.output, /waiting for Redis: WRONGTYPE/)
-    assert.match(daemon.output, /drained: 3 done, 1 could not be read/)
-    assert.deepEqual([daemon.journal().length, await redis.client.zcard('bull:wrong:prioritized')], [3, 3])
+    for (const key of ['delayed', 'marker']) {
+      const [wrong, sound] = [redis.address(`wrong-${key}`), redis.address('sound')]
+      for (const spooler of [wrong, sound]) for (const n of ['1', '2', '3']) await spool({ n }, { spooler })
+      await redis.client.set(`bull:wrong-${key}:${key}`, 'x')
+      const args = ['--drain', `--spooler=${sound}`]
+      const daemon = await daemonOn(wrong, { handler: TELLING, args, isUnready: true })
+      assert.equal(await daemon.code(), 3)
+      assert.equal(daemon.output.split('waiting for Redis: WRONGTYPE').length, 2, 'people are told once')
+      assert.match(daemon.output, /drained: 3 done, 1 could not be read/)
+      assert.equal(daemon.journal().length, 3)
+      await redis.client.del(`bull:wrong-${key}:${key}`)
+      assert.equal((await inProcess(['ls', wrong])).stdout.match(/^due/gm)?.length, 3)
+    }
   })
 
   it('offers tasks whose names no handler knew to each --drain again, which counts them and exits with 3, until one knows them', async () => {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { SpooldError } from '../../base/errors.js'
+import { SpooldError, toError } from '../../base/errors.js'
 import { epochNowMs } from '../../base/own-clock.js'
 import type { LastRun } from '../../base/task/last-run.js'
 import type { Company, Outcome } from '../../base/task/outcome.js'
@@ -20,7 +20,7 @@ import { BLAMELESS, LeftJobs } from './left-jobs.js'
 import { eraseMark, type Pulled, Pulls, type Refusal } from './pulls.js'
 import { refusalCode, renew, Unreadable } from './queues.js'
 import { type HeldJob, heldJobOf, leaseOf, tokenFor } from './refs.js'
-import { isRefusal, isUnsent, whyNot } from './store-failure.js'
+import { isRefusal, isUnreadable, isUnsent, whyNot } from './store-failure.js'
 import { earlyMs, recordAfter, type TaskRecord, UNWANTED_CAP_MS, withoutLastRun } from './task-job.js'
 
 /** Tells people something about a task. */
@@ -93,7 +93,8 @@ export class RedisClaims implements Claims {
       const wasSent = !(error instanceof SpooldError && error.code === 'REDIS_UNREACHABLE')
       if (wasSent) this.#left.add(tokens)
       // if there is no connection, the feed says why
-      if (isRefusal(error)) return { ref, kind: 'locked', ranMs: 0, detail: whyNot(error) }
+      const isOfAll = isRefusal(error) || (isUnreadable(error) && toError(error).name === 'ReplyError')
+      if (isOfAll) return { ref, kind: 'locked', ranMs: 0, detail: whyNot(error) }
       if (!this.#connection.isReady || isUnsent(error)) return { ref, kind: 'untouched', ranMs: 0 }
       return { ref, kind: 'unreadable', ranMs: 0, detail: whyNot(error) }
     }

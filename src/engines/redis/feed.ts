@@ -102,7 +102,7 @@ export class RedisFeed implements Source {
   /** True if a worker found nothing although something was due. */
   #wasEmpty = false
   #isOpen = false
-  /** True if Redis answers, and the spool cannot be read until a person mends it: no more tasks of it are found. */
+  /** True if Redis answers, and the spool cannot be read until a person repairs it: no more tasks of it are found. */
   #isUnreadable = false
   #wakeUp = () => {}
   #leave = () => {}
@@ -298,8 +298,8 @@ export class RedisFeed implements Source {
     const { size: busy } = this.#busy
     const waiting = sumOf(this.#view, 'later') + this.#held.count() + parked.slot + this.#tickets.unknown
     const isDone = this.#tickets.due === 0 && busy === 0 && parked.alone + parked.crashed === 0
-    const isWhole = this.#putOffBefore === 'offered' && this.#watch.isCurrent
-    const isDrained = this.#isOpen && isDone && (isWhole || this.#isUnreadable)
+    const isWhole = isDone && this.#putOffBefore === 'offered' && this.#watch.isCurrent
+    const isDrained = this.#isOpen && (isWhole || (this.#isUnreadable && busy === 0))
     return { ready: this.#tickets.ready, busy, waiting, parked, isDrained, stalledMs: 0 }
   }
 
