@@ -5,9 +5,11 @@ import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { enqueue, enqueueSync, SpooldError } from '#src/index.js'
 import { spoold } from '../helpers/cli.js'
+import { writeIni } from '../helpers/daemon.js'
 import { leftIn } from '../helpers/files.js'
 import { skipUnless } from '../helpers/requires.js'
 import { smallDisk } from '../helpers/small-disk.js'
+import { workspace } from '../helpers/workspace.js'
 
 /** Fills a file system, in each way in which one can be full. */
 const FULL: Readonly<Record<string, (disk: string) => void>> = {
@@ -53,6 +55,21 @@ describe('a disk that is full or read-only', { skip: skipUnless('root', 'mount')
         'the refused enqueue did not take the id',
       )
     })
+
+  it('without inodes is called full by doctor, and not a file that is missing', async () => {
+    const disk = smallDisk('size=1m,nr_inodes=100')
+    const spooler = join(disk, 'spool')
+    await enqueue({ a: 1 }, { spooler, id: 'a' }) // which makes .spoold
+    FULL.inodes?.(disk)
+    const home = workspace()
+    const [handler, ini] = [join(home, 'handler.mjs'), join(home, 'app.ini')]
+    writeFileSync(handler, 'export default () => -2')
+    writeIni(ini, { spooler, 'spooler-import': handler })
+    const { stdout } = await spoold(['doctor', ini])
+    assert.match(stdout, /^error +room: .* 0 inodes free$/m)
+    assert.match(stdout, /^error +spool: .*ENOSPC: no space left on device, open /m)
+    assert.doesNotMatch(stdout, /ENOENT/)
+  })
 
   it('takes whole tasks, and never half of one, until it is full', async () => {
     const spooler = join(smallDisk('size=512k'), 'spool')

@@ -72,14 +72,7 @@ const MAX_SKEW_MS = 2000
 /** Compares the clocks, because due times are compared with our clock, but file times come from the file system's. */
 function probeClock(spool: string, state: string): Diagnosis {
   const before = Date.now()
-  const madeAt = withFile(state, path => {
-    const fd = openSync(path, 'wx', 0o600)
-    try {
-      return fstatSync(fd).ctimeMs
-    } finally {
-      closeSync(fd)
-    }
-  })
+  const madeAt = withFile(state, fd => fstatSync(fd).ctimeMs)
   const skewMs = Math.round(madeAt - (before + Date.now()) / 2)
   const about = { topic: 'clock', about: spool } as const
   if (Math.abs(skewMs) <= MAX_SKEW_MS)
@@ -158,18 +151,20 @@ function faultOf(error: unknown): Fault {
 
 function tryTouch(directory: string, fail: (error: unknown) => void): void {
   try {
-    withFile(directory, path => closeSync(openSync(path, 'wx', 0o600)))
+    withFile(directory, () => {})
   } catch (error) {
     fail(error)
   }
 }
 
-/** Uses a file with a name like those of spool/probe, which fsck recognizes. */
-function withFile<T>(directory: string, use: (path: string) => T): T {
+/** Uses a new file with a name like those of spool/probe, which fsck recognizes. */
+function withFile<T>(directory: string, use: (fd: number) => T): T {
   const path = join(directory, `probe-${randomBytes(8).toString('hex')}`)
+  const fd = openSync(path, 'wx', 0o600)
   try {
-    return use(path)
+    return use(fd)
   } finally {
+    closeSync(fd)
     unlinkSync(path)
   }
 }

@@ -162,26 +162,27 @@ describe('on a disk that takes no bookkeeping', () => {
       assert.ok(detail.endsWith('; the last error: Error: boom\n    at here'), detail)
     })
 
-  it('a failed run is counted at last as a failure, not as a crash', async () => {
-    const spool = spoolDirectory()
-    drop(spool, NAME)
-    const engine = await openEngine(spool, { frequencyMs: 200 })
-    const claim = beginOf(engine, NAME)
-    refuse()
-    engine.settle(claim, RETRY, 0)
-    unhook()
-    const recordPath = join(spool, '.spoold/records', `${NAME}.json`)
-    const deadline = Date.now() + 10_000
-    for (;;) {
-      const next = engine.claim(NAME)
-      if (!('kind' in next)) break
-      assert.ok(Date.now() < deadline, next.kind)
-      // until the run is counted, its future mtime is all that tells it from a crash
-      if (next.kind === 'later' && existsSync(recordPath)) touch(spool)
-    }
-    const record = JSON.parse(readFileSync(recordPath, 'utf8'))
-    assert.deepEqual([record.attempts, record.crashes], [1, 0])
-  })
+  for (const company of ['alone', 'beside'] as const)
+    it(`a failed run (${company}) is counted at last as a failure, not as a crash`, async () => {
+      const spool = spoolDirectory()
+      drop(spool, NAME)
+      const engine = await openEngine(spool, { frequencyMs: 200 })
+      const claim = beginOf(engine, NAME, company)
+      refuse()
+      engine.settle(claim, RETRY, 0)
+      unhook()
+      const recordPath = join(spool, '.spoold/records', `${NAME}.json`)
+      const deadline = Date.now() + 10_000
+      for (;;) {
+        const next = engine.claim(NAME)
+        if (!('kind' in next)) break
+        assert.ok(Date.now() < deadline, next.kind)
+        // until the run is counted, its future mtime is all that tells it from a crash
+        if (next.kind === 'later' && existsSync(recordPath)) touch(spool)
+      }
+      const record = JSON.parse(readFileSync(recordPath, 'utf8'))
+      assert.deepEqual([record.attempts, record.crashes], [1, 0])
+    })
 
   it('a moved or requeued task is reported as done, even if what it leaves behind cannot be removed', async () => {
     const [spool, other] = [spoolDirectory(), spoolDirectory()]

@@ -131,7 +131,8 @@ export class Settler {
     if (isBegun(file.state) && record !== undefined && isCounted(record, mtimeMs))
       return endCounted(task, record)
     // a run that ended but could not be counted left a future mtime; a run that died did not
-    const left = past === 'died-alone' && task.isPostponed ? 'failed' : past
+    const isFailed = (past === 'died-alone' || past === 'died-beside') && task.isPostponed
+    const left = isFailed ? 'failed' : past
     const verdict = pastVerdict(left, lastRun, runsOf(record), this.rulesFor(task))
     switch (verdict.kind) {
       case 'run':
