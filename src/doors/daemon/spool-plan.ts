@@ -46,6 +46,9 @@ export function localDirectories({ spools }: CheckedConfig, resolve: (path: stri
   })
 }
 
+/** The disks that have not answered yet, each of which holds a thread: there are few, and a reload may be asked for again and again. */
+const asked = new Map<string, Promise<void>>()
+
 /**
  * Asks the disks of spools, in threads, because a reload opens the spools in this one, and would stop all of them where one hangs.
  *
@@ -53,10 +56,15 @@ export function localDirectories({ spools }: CheckedConfig, resolve: (path: stri
  */
 export async function askDisks(directories: readonly string[]): Promise<void> {
   const ask = (directory: string) => {
-    const answer = statfs(directory).then(
-      () => {},
-      () => {}, // whoever opens it is told
-    )
+    const answer =
+      asked.get(directory) ??
+      statfs(directory)
+        .then(
+          () => {},
+          () => {}, // whoever opens it is told
+        )
+        .finally(() => asked.delete(directory))
+    asked.set(directory, answer)
     return withDeadline(answer, DISK_MS, () => {
       throw new SpooldError(
         'SPOOL_UNUSABLE',
