@@ -14,6 +14,7 @@ const MOST_FILES = 10_000
  */
 const MIN_PAUSE_MS = 1000
 const PAUSE = 20
+
 /** The reason of one dead letter, and when it was buried. */
 interface Cause {
   readonly reason: BuryReason
