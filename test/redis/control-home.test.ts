@@ -104,7 +104,7 @@ describe('the directory of a control socket', { skip: skipUnless('redis-server')
         starting.push(await listening.value.isReachable())
         await removeControlHome(home)
         assert.equal(await listening.value.isReachable(), true, 'the control socket is found')
-        listening.value.close()
+        await listening.value.close()
         await removeControlHome(home)
         assert.equal(existsSync(home), false)
       }
