@@ -69,9 +69,9 @@ export class TestProcess {
     return this.children().filter(isAside)
   }
 
-  /** Returns the pids of the program's direct children. */
+  /** Returns the pids of the program's direct children. One that has ended, and was not waited for, is no longer one. */
   children(): number[] {
-    return this.child.pid === undefined ? [] : childrenOf(this.child.pid) // pid 0 has others' children
+    return this.child.pid === undefined ? [] : childrenOf(this.child.pid).filter(isAlive) // pid 0 has others' children
   }
 
   async waitFor(pattern: RegExp | string, timeoutMs?: number): Promise<void> {
