@@ -127,7 +127,7 @@ describe('spoold check, about schedules', { concurrency: true }, () => {
     assert.doesNotMatch(`${stdout}${stderr}`, /never/)
   })
 
-  it('names the zone of schedules, and where the zone comes from', async () => {
+  it('names the zone in which schedules count, and where the zone comes from', async () => {
     const cron = 'cron = 0 3 * * * true'
     for (const [lines, tz, line] of [
       [

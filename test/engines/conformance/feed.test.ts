@@ -100,10 +100,11 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       assert.deepEqual(countsOf(feed), { ready: 0, busy: 0, waiting: 1 })
     })
 
-    it('counts tasks that people hold among those for later, and says when the next other one is due', async t => {
+    it('counts tasks that people hold among those for later, and says when the next other one is due', async () => {
       const atMs = (Math.floor(Date.now() / 1000) + 1000) * 1000
       const { feed, claims, people } = await withTasks({}, { at: new Date(atMs) })
-      if (people === undefined) return t.skip('nobody can hold a task of this engine')
+      if (people === undefined)
+        return assert.equal(feed.stats().held, 0, 'nobody can hold a task of this engine')
       const hold = async (state: TaskState) => {
         for await (const task of people.views({ states: [state], mayHave: () => true, failed() {} }))
           if (task.state === state) assert.equal((await actOnTask(people, task, ACTIONS.hold)).kind, 'done')
