@@ -69,6 +69,11 @@ export interface LeaseKeeper {
   /** Returns a ref that brings the task of this lease, and no other; undefined if there is no such ref. */
   refOf(lease: string): Ref | undefined
   /**
+   * Resolves when what `lose` told is stored, or the store does not answer in time. Called when all workers have ended. Absent: it
+   * is stored at once.
+   */
+  settled?(): Promise<void>
+  /**
    * How much work, in ms, a worker may have ahead in refs that stand for no task in particular. Absent: each ref stands for one
    * task.
    */

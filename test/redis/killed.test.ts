@@ -151,6 +151,7 @@ describe('a daemon on Redis', { skip: skipUnless('redis-server') }, () => {
     await spool({ n: 'long', do: 'hang', spooler_delivery: 'at-least-once' }, { spooler })
     await until('the task runs', () => began(first.journal(), 'long').length === 1)
     first.child.kill('SIGTERM')
+    await redis.client.call('CLIENT', 'PAUSE', 1800, 'WRITE') // mercy is over before Redis answers
     assert.equal(await first.code(), 0)
     const [id = ''] = await redis.client.zrange('bull:stopped:prioritized', 0, -1)
     const record = JSON.parse((await redis.client.hget(`bull:stopped:${id}`, 'progress')) ?? '{}')

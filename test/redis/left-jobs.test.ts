@@ -14,7 +14,7 @@ const gc = runInNewContext('gc')
 
 /** A connection to a Redis that has no job. */
 const CONNECTION = {
-  lockMs: 20,
+  ...{ isReady: true, lockMs: 20 },
   address: { prefix: 'bull', queue: 'q' },
   key: (type: string) => `bull:q:${type}`,
   run: async (name: string) => (name === 'heldBy' ? [] : 0),

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { endOf } from '../../base/clock.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import { type FeedReason, PARK_REASONS, type ParkReason, parkedByReason } from '../../base/task/parked.js'
 import type { Ref } from '../../base/task/ref.js'
@@ -29,6 +30,9 @@ import { Watch } from './watch.js'
 
 /** The kinds of reports by workers that found no job: another worker was faster, or the count was old. */
 const EMPTY: ReadonlySet<ReportKind> = new Set(['gone', 'locked', 'parked', 'unreadable'])
+
+/** How long a master that ends waits until Redis has taken back what its workers had. */
+const END_MS = 1000
 
 /** The jobs whose locks a master has, because the workers that pulled them may not run them now. */
 class HeldJobs {
@@ -95,6 +99,8 @@ export class RedisFeed implements Source {
   readonly #held = new HeldJobs()
   /** The jobs of workers that have ended, and of refs that will not be reported. */
   readonly #left: LeftJobs
+  /** Resolves when Redis has answered all that it was told of jobs that nobody runs. */
+  #told = Promise.resolve()
   /** Jobs that are parked for their names, and delayed: until when, by id; epoch ms. */
   readonly #putOff = new Map<string, number>()
   /** Whether the tasks that were put off before these handlers were loaded have been made due. */
@@ -114,7 +120,7 @@ export class RedisFeed implements Source {
   constructor(connection: Connection, watched: Connection, events?: Emitter, looks = connection) {
     this.#connection = connection
     this.#looks = looks
-    this.#left = new LeftJobs(connection)
+    this.#left = new LeftJobs(looks)
     const spool = connection.name
     this.#watch = new Watch(looks, watched, {
       seen: (view, most) => this.#seen(view, most),
@@ -256,17 +262,22 @@ export class RedisFeed implements Source {
   /** Puts a job back into its queue, where it is the first of its priority, unless a worker has taken the job over. */
   #putBack(job: HeldJob): void {
     this.#tickets.putBack(job.task)
-    this.#queueOf(job)
-      .putBack(job.id, job.token)
-      .then(
-        () => this.#watch.look(),
-        () => this.#watch.look(), // its lock expires, if this master still has it
-      )
+    // if that fails, its lock expires, if this master still has it
+    this.#tell(
+      this.#queueOf(job)
+        .putBack(job.id, job.token)
+        .catch(() => {}),
+    )
   }
 
   #cutShort({ lastRun, lease }: CutShort): void {
     const job = jobOfLease(lease)
-    if (job !== undefined) this.#left.cutShort(job, lastRun).then(() => this.#watch.look())
+    if (job !== undefined) this.#tell(this.#left.cutShort(job, lastRun))
+  }
+
+  #tell(sent: Promise<void>): void {
+    const answered = sent.then(() => this.#watch.look())
+    this.#told = this.#told.then(() => answered)
   }
 
   #queueOf({ task }: HeldJob): SpoolQueue {
@@ -283,6 +294,11 @@ export class RedisFeed implements Source {
       refOf: lease => {
         const job = jobOfLease(lease)
         return job === undefined ? undefined : heldRef(job)
+      },
+      settled: async () => {
+        if (this.#connection.isReady)
+          await endOf(Promise.all([this.#told, this.#left.lookOnceMore()]), END_MS)
+        this.#left.close()
       },
       batchMs: 20, // a ticket keeps no task from others, and a worker without one asks Redis once more
     }
@@ -326,7 +342,6 @@ export class RedisFeed implements Source {
     this.#isOpen = false
     this.#wakeUp = () => {}
     for (const job of this.#held.release()) this.#putBack(job)
-    this.#left.close()
     this.#watch.close()
     this.#leave()
   }

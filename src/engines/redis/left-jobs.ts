@@ -33,7 +33,7 @@ export class LeftJobs {
   readonly #holders = new Map<string, Left>()
   /** Jobs whose runs were cut short, by their leases: a Redis that has lost its last second shows them with their locks again. */
   readonly #cut = new Map<string, Cut>()
-  #isLooking = false
+  #looking: Promise<void> | undefined
   #isClosed = false
   #timer: NodeJS.Timeout | undefined
 
@@ -71,6 +71,12 @@ export class LeftJobs {
     return performance.now() + this.#connection.lockMs
   }
 
+  /** Looks a last time, before a process ends that alone knows that these jobs are blameless. */
+  async lookOnceMore(): Promise<void> {
+    await this.#looking
+    if (this.#holders.size > 0) await this.#putBackAll()
+  }
+
   close(): void {
     this.#isClosed = true
     this.#rest()
@@ -84,12 +90,10 @@ export class LeftJobs {
   }
 
   #look(): void {
-    if (this.#isLooking) return
-    this.#isLooking = true
-    this.#putBackAll()
+    this.#looking ??= this.#putBackAll()
       .catch(() => {}) // Redis is away
       .finally(() => {
-        this.#isLooking = false
+        this.#looking = undefined
         if (this.#holders.size === 0) this.#rest()
       })
   }
@@ -108,6 +112,7 @@ export class LeftJobs {
   }
 
   async #find(holders: readonly string[]): Promise<HeldJob[]> {
+    if (!this.#connection.isReady) return []
     const own = this.#connection.key('')
     const found = await this.#connection.run('heldBy', limitedKey(this.#connection), own, ...holders)
     const jobs = found as ReadonlyArray<readonly [id: string, token: string, task: string]>

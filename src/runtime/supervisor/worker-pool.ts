@@ -304,6 +304,7 @@ export class WorkerPool implements SignalReceivers, FeederContext, PoolSizeConte
     this.#aside?.close()
     await this.cancellations.settled()
     await this.#unmark()
+    await this.feed.leases?.settled?.()
   }
 
   /** Resolves when the marks of all runs that were cut short are dealt with. Any number of kills may follow a stop. */
