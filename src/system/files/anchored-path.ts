@@ -181,10 +181,6 @@ export const renameSync = plainly((from: Path, to: Path) => {
   const [source, target] = [placeOf(from), placeOf(to)]
   calls().renameat(source.directory, source.name, target.directory, target.name)
 })
-export const linkSync = plainly((from: Path, to: Path) => {
-  const [source, target] = [placeOf(from), placeOf(to)]
-  calls().linkat(source.directory, source.name, target.directory, target.name)
-})
 export const symlinkSync = plainly((text: Path, path: Path) => fs.symlinkSync(text, path))
 export const readdirSync = plainly((path: Path) => fs.readdirSync(path))
 export const readlinkSync = plainly((path: Path) => fs.readlinkSync(path, 'latin1'))
