@@ -352,6 +352,10 @@ const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...stri
   'reload-refused': [{ error: 'no' }, 'the reload is rejected, keeping the current configuration: no'],
   'reload-done': [{}, 'the spoolers are reloaded'],
   'stop-asked': [{ signal: 'SIGTERM' }, 'SIGINT/SIGTERM received...killing workers...'],
+  'start-waits': [
+    { spool: '/s', ready: 12, spools: 400, afterMs: 5000 },
+    'the start takes longer than 5 s: 12 of 400 spools ready, waiting for /s',
+  ],
   'stop-waits': [
     { running: [`5/${NAME}`], mercyMs: 59_700 },
     `1 task still runs (5/${NAME}), it has 60 s; a second SIGINT or SIGTERM ends it at once`,
