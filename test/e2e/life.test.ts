@@ -3,6 +3,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { act, assertGone, ended, linesOf, pidOf, startActor, started } from '../helpers/actor.js'
+import { spoold } from '../helpers/cli.js'
 import { spoolSnapshotOf } from '../helpers/control.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { leftIn } from '../helpers/files.js'
@@ -358,5 +359,30 @@ describe('a cheap spool', () => {
     assert.doesNotMatch(daemon.output, /OOOPS/)
     daemon.child.kill('SIGTERM')
     assert.equal(await daemon.code(), 0)
+  })
+
+  it('shares one load of the handlers with others, at a start and a reload, and has their tasks and schedules', async () => {
+    const spools = Array.from({ length: 6 }, () => spoolDirectory())
+    const [[first = ''], last = ''] = [spools, spools.at(-1)]
+    const handler = `
+      import { existsSync } from 'node:fs'
+      import { Tasks } from 'spoold'
+      export const tasks = new Tasks()
+      const often = existsSync(process.cwd() + '/../often') ? { periodicity: 1 } : { cron: '0 3 29 2 *' }
+      tasks.task('tick', { ...often, queue: 'last' }, async () => JOURNAL('tick in ' + process.cwd()))`
+    const ini = { spooler: spools, 'spooler-cheap': true, 'spooler-queue': `last=${last}` }
+    const daemon = await startDaemon({ spool: first, handler, ini })
+    const spawnsIn = (text = '') => text.split('spawned the uWSGI spooler').length - 1
+    assert.equal(spawnsIn(daemon.output.split('is running')[0]), 1)
+    await until('the last spool has the schedule', async () => {
+      const { stdout } = await spoold(['status', '--json', last])
+      return JSON.parse(stdout).spools[0].schedules?.[0]?.schedule.name === 'tick'
+    })
+    await until('no spool has a worker', () => daemon.workers().length === 0)
+    writeFileSync(join(daemon.directory, 'often'), '')
+    daemon.child.kill('SIGHUP')
+    await daemon.waitFor(/the spoolers are reloaded/)
+    assert.equal(spawnsIn(daemon.output.split('killing workers')[1]?.split('are reloaded')[0]), 1)
+    await until('a tick in the last spool', () => daemon.journal().includes(`tick in ${last}`))
   })
 })

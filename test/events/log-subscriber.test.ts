@@ -4,7 +4,7 @@ import { Emitter } from '#src/base/events/emitter.js'
 import type { EventMap, LoggedEvent } from '#src/base/events/event-map.js'
 import { subscribeLog } from '#src/base/events/log-subscriber.js'
 import type { Level, Log } from '#src/base/log/log.js'
-import { REPORT_KINDS, type Report } from '#src/base/task/report.js'
+import { REPORT_KINDS, type Report, type ReportKind } from '#src/base/task/report.js'
 
 interface Line {
   readonly level: Level
@@ -352,6 +352,10 @@ const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...stri
   'reload-refused': [{ error: 'no' }, 'the reload is rejected, keeping the current configuration: no'],
   'reload-done': [{}, 'the spoolers are reloaded'],
   'stop-asked': [{ signal: 'SIGTERM' }, 'SIGINT/SIGTERM received...killing workers...'],
+  'start-waits': [
+    { spool: '/s', ready: 12, spools: 400, afterMs: 5000 },
+    'the start takes longer than 5 s: 12 of 400 spools ready, waiting for /s',
+  ],
   'stop-waits': [
     { running: [`5/${NAME}`], mercyMs: 59_700 },
     `1 task still runs (5/${NAME}), it has 60 s; a second SIGINT or SIGTERM ends it at once`,
@@ -648,6 +652,25 @@ describe('a file that is left alone', () => {
     )
     tell({ ref: 'a', kind: 'parked', reason: 'unknown-name', detail: 'mail' })
     assert.match(texts().at(-1) ?? '', /a is parked: no handler knows the task mail/)
+  })
+
+  it('because its disk is read-only is named once for all of its spool, and again after a task of the spool has run', () => {
+    const { events, texts } = listen()
+    const tell = (kind: ReportKind, ref: string, detail?: string) =>
+      events.emit('tasks-reported', {
+        ...{ spool, pid, done: [], known: new Set([ref]) },
+        reports: [{ ref, kind, ranMs: 0, detail }],
+      })
+    const refuse = (...refs: string[]) => {
+      for (const ref of refs) tell('unreadable', ref, `EROFS: read-only file system, open '/s/${ref}'`)
+    }
+    const line = (ref: string) =>
+      `[spooler /s] ${ref} is left alone, as all others here: EROFS: read-only file system, open '/s/${ref}'`
+    refuse('a', 'b', 'c', 'a')
+    assert.deepEqual(texts(), [line('a')])
+    tell('error', 'a', 'no')
+    refuse('b', 'c')
+    assert.deepEqual(texts().slice(2), [line('b')])
   })
 })
 

@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, truncateSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
+import { spoold } from '../helpers/cli.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { skipUnless } from '../helpers/requires.js'
@@ -86,6 +87,28 @@ describe('a task that kills its process runs three times', { skip: skipUnless('r
     } finally {
       clearInterval(reader)
     }
+  })
+})
+
+describe('a disk that becomes read-only', { skip: skipUnless('root', 'mount') }, () => {
+  it('is named in one line, keeps the due tasks, and runs them all once it can be written again', async () => {
+    const disk = smallDisk('size=2m')
+    const spool = spoolOn(disk)
+    const daemon = await startOn(spool)
+    const soon = Date.now() / 1000 + 2
+    const names = Array.from({ length: 20 }, (_, i) => `task-${i}`)
+    for (const n of names) drop(spool, n, packet({ n }), soon)
+    execFileSync('mount', ['-o', 'remount,ro', disk])
+    await daemon.waitFor(/task-\d+ is left alone, as all others here: EROFS/)
+    await until('every task was refused', async () => {
+      const { stdout } = await spoold(['status', '--json', spool])
+      return JSON.parse(stdout).spools[0].tasks.unreadable === names.length
+    })
+    assert.deepEqual(daemon.journal(), [])
+    assert.equal(daemon.output.split('is left alone').length, 2)
+    execFileSync('mount', ['-o', 'remount,rw', disk])
+    await until('all tasks have run', () => leftIn(spool).length === 0)
+    assert.deepEqual(daemon.journal().sort(), names.sort())
   })
 })
 

@@ -214,6 +214,8 @@ export interface EventMap {
   'reload-refused': { error: string }
   'reload-done': Record<string, never>
   'stop-asked': { signal: string }
+  /** Not all spools have started yet: `ready` of `spools`; the first of the others is `spool`. */
+  'start-waits': { spool: string; ready: number; spools: number; afterMs: number }
   /** Running tasks delay a stop. After `mercyMs` their workers are killed. */
   'stop-waits': { running: readonly TaskName[]; mercyMs: number }
   'stop-forced': { signal: string }

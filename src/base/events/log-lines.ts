@@ -44,6 +44,12 @@ export function logLines(log: LineLog, isQuiet: (path: string) => boolean): List
     'notification-failed': ({ error }) => log.line('warn', `unable to notify the service manager: ${error}`),
     'daemon-idle': ({ idleMs }) =>
       log.line('info', `*** nothing to do for ${durationText(idleMs)}: stopping (die-on-idle) ***`),
+    'start-waits': ({ spool, ready, spools, afterMs }) =>
+      log.line(
+        'warn',
+        `the start takes longer than ${durationText(afterMs)}: ${ready} of ${counted(spools, 'spool')} ready, waiting for ${spool}`,
+        { ready, spools },
+      ),
     'start-failed': ({ error }) => log.line('error', `spoold: ${error}`),
     'stop-asked': ({ signal }) =>
       log.line('info', 'SIGINT/SIGTERM received...killing workers...', { signal }),

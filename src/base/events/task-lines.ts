@@ -29,6 +29,8 @@ export class TaskLines {
   readonly #isQuiet: (spool: string) => boolean
   readonly #leftAloneSaid = new Set<string>()
   readonly #waitsSaid = new Set<string>()
+  /** The spools of which the log says that they are read-only. */
+  readonly #readOnly = new Set<string>()
 
   constructor(log: LineLog, isQuiet: (spool: string) => boolean) {
     this.#log = log
@@ -46,6 +48,7 @@ export class TaskLines {
     const { kind, atMs, detail } = report
     const name = nameOf(report)
     if (!isKnown && hasRun(kind)) this.managing(speaker, name)
+    if (hasRun(kind) && kind !== 'unsettled') this.#readOnly.delete(speaker.spool)
     const line = report.task === undefined ? lineName(name) : `${lineName(name)} (${printable(report.task)})`
     switch (kind) {
       case 'ok':
@@ -83,8 +86,10 @@ export class TaskLines {
       case 'buried':
       case 'set-aside':
         return this.#tell('error', speaker, report, `task ${line} is buried: ${detail}`)
-      case 'malformed':
       case 'unreadable':
+        if (detail?.startsWith('EROFS') === true) return this.#isReadOnly(speaker.spool, name, detail)
+        return this.#leftAlone(speaker.spool, name, detail ?? kind)
+      case 'malformed':
         return this.#leftAlone(speaker.spool, name, detail ?? kind)
       case 'incomplete':
         if (Date.now() - (atMs ?? 0) > GRACE_MS) this.#leftAlone(speaker.spool, name, detail ?? kind)
@@ -149,12 +154,23 @@ export class TaskLines {
     this.#warnOnce(this.#leftAloneSaid, `${spool}/${name}`, spool, name, `is left alone: ${detail}`)
   }
 
+  /** Warns of a disk that concerns all tasks, once until one of them has run. */
+  #isReadOnly(spool: string, name: TaskName, detail: string): void {
+    if (this.#readOnly.has(spool)) return
+    this.#readOnly.add(spool)
+    this.#warn(spool, name, `is left alone, as all others here: ${detail}`)
+  }
+
   #warnOnce(said: Set<string>, key: string, spool: string, name: TaskName, text: string): void {
     if (said.has(key) || said.size >= MAX_SAID) return
     said.add(key)
     const rest = said.size < MAX_SAID ? '' : '; until a restart the log has no more such lines'
+    this.#warn(spool, name, `${text}${rest}`)
+  }
+
+  #warn(spool: string, name: TaskName, text: string): void {
     const fields = { spool, task: displayName(name) }
-    this.#log.line('warn', `${prefixOf({ spool })} ${printable(displayName(name))} ${text}${rest}`, fields)
+    this.#log.line('warn', `${prefixOf({ spool })} ${printable(displayName(name))} ${text}`, fields)
   }
 }
 
@@ -194,7 +210,7 @@ const MAX_OPEN = 1000
  * begin like this are prefixed with their author, so that no handler can forge a line of the daemon.
  */
 const OWN_BEGINNING =
-  /^(?:.{0,64}? - )?(?:\[(?:spooler|uwsgi)|\*\*\* |\.\.\.|OOOPS |spawned |spoold|spooler (?:1 )?\(pid|sig[a-z0-9/]+ received|killing |cheaping |cheaper hard |worker \d+ lifetime |\[busyness\] |goodbye |drained: |vacuum: |writing pidfile|set(?:gid|uid)\(|set additional|chdir\(|uwsgi socket|-- unavailable|error managing|invalid signal|\^\^\^|could not deliver|you can register|unable to |the (?:reload|spoolers|log) |\d+ (?:lines|tasks?|more) |\S+ was turned away|.*: (?:warning|error): )/i
+  /^(?:.{0,64}? - )?(?:\[(?:spooler|uwsgi)|\*\*\* |\.\.\.|OOOPS |spawned |spoold|spooler (?:1 )?\(pid|sig[a-z0-9/]+ received|killing |cheaping |cheaper hard |worker \d+ lifetime |\[busyness\] |goodbye |drained: |vacuum: |writing pidfile|set(?:gid|uid)\(|set additional|chdir\(|uwsgi socket|-- unavailable|error managing|invalid signal|\^\^\^|could not deliver|you can register|unable to |the (?:reload|spoolers|start|log) |\d+ (?:lines|tasks?|more) |\S+ was turned away|.*: (?:warning|error): )/i
 
 /** Logs what handlers print, line by line. In a text log the lines are unchanged, unless their author could be mistaken. */
 export class PrintedLines {

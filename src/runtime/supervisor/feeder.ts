@@ -83,7 +83,7 @@ export class Feeder {
         recalled: (worker, begun) => this.#recalled(worker, begun),
         deadline: () => this.#watch(),
         joined: worker => {
-          if (!isAlone) signals.declared(worker, worker.news)
+          if (!isAlone) signals.declared(worker.spool, worker.news, worker)
           pool.joined(worker)
         },
         exited: (worker, exit, mayBeReplaced) => this.#exited(worker, exit, mayBeReplaced),

@@ -1,4 +1,4 @@
-import { hostname } from 'node:os'
+import { availableParallelism, hostname } from 'node:os'
 import { SpooldError } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import type { CancelNews, CancelResult } from '../../base/task/cancel.js'
@@ -9,7 +9,7 @@ import type { Counts, FeedStats, Source } from '../../engines/feed.js'
 import { PoolChecks } from './pool-checks.js'
 import type { PoolOptions } from './pool-options.js'
 import type { SignalRouter } from './signal-router.js'
-import { type Replacement, WorkerPool } from './worker-pool.js'
+import { type Declared, type Replacement, WorkerPool } from './worker-pool.js'
 
 /** How one spool is to be run: by a start, and by a reload, which keeps the feed of a spool whose `engineKey` stays. */
 export interface SpoolWorkersPlan {
@@ -49,6 +49,10 @@ export interface Stall {
 
 /** How often `--drain` checks whether any task is left. */
 const DRAIN_CHECK_MS = 10
+/** So many spools start at a time: more processes than that would only delay each other, until none is ready in time. */
+const STARTED_AT_ONCE = Math.max(8, 2 * availableParallelism())
+/** A start that takes longer than this is reported. */
+const SLOW_START_MS = 5000
 const STOPPING = new SpooldError('START_FAILED', 'the daemon is being stopped')
 
 // Longer than others: every state of the daemon's spools is left and entered here.
@@ -130,7 +134,7 @@ export class Master {
    */
   async start(plans: readonly SpoolWorkersPlan[], rest = async (): Promise<void> => {}): Promise<void> {
     try {
-      const spools = await Promise.all(plans.map(plan => this.#openSpoolWorkers(plan)))
+      const spools = await this.#openAll(plans)
       if (this.isStopping) return
       for (const workers of spools) {
         this.#aside.delete(workers)
@@ -216,13 +220,14 @@ export class Master {
     const fresh: SpoolWorkers[] = []
     const replacements: Replacement[] = []
     const staying = new Set<SpoolWorkers>()
+    const declared: Declared = new Map()
     try {
       for (const plan of plans) {
         if (this.isStopping) throw STOPPING
         const workers = old.get(plan.spool)
-        if (workers?.engineKey !== plan.engineKey) fresh.push(await this.#openSpoolWorkers(plan))
+        if (workers?.engineKey !== plan.engineKey) fresh.push(await this.#openSpoolWorkers(plan, declared))
         else {
-          replacements.push(await workers.pool.prepare(plan.pool))
+          replacements.push(await workers.pool.prepare(plan.pool, declared))
           staying.add(workers)
         }
       }
@@ -241,8 +246,30 @@ export class Master {
     for (const { feed } of staying) feed.changed('handlers')
   }
 
+  /** Resolves with the spools in the order of their plans. @throws SpooldError why one of them cannot start */
+  async #openAll(plans: readonly SpoolWorkersPlan[]): Promise<SpoolWorkers[]> {
+    const ready = new Map<SpoolWorkersPlan, SpoolWorkers>()
+    const slow = setTimeout(() => {
+      const next = plans.find(plan => !ready.has(plan))
+      if (next === undefined) return
+      const [count, { spool }] = [ready.size, next]
+      this.#events.emit('start-waits', { spool, ready: count, spools: plans.length, afterMs: SLOW_START_MS })
+    }, SLOW_START_MS)
+    const left = plans.values()
+    const declared: Declared = new Map()
+    const openNext = async () => {
+      for (const plan of left) ready.set(plan, await this.#openSpoolWorkers(plan, declared))
+    }
+    try {
+      await Promise.all(Array.from({ length: STARTED_AT_ONCE }, openNext))
+    } finally {
+      clearTimeout(slow)
+    }
+    return plans.flatMap(plan => ready.get(plan) ?? [])
+  }
+
   /** Resolves when the workers are ready and the spool is listed. No worker is given a task yet. */
-  async #openSpoolWorkers(plan: SpoolWorkersPlan): Promise<SpoolWorkers> {
+  async #openSpoolWorkers(plan: SpoolWorkersPlan, declared: Declared): Promise<SpoolWorkers> {
     const { spool, engineKey } = plan
     const { feed, upkeep } = await plan.open()
     if (this.isStopping) {
@@ -255,7 +282,7 @@ export class Master {
     const workers = { spool, engineKey, feed, pool, pauses, leave }
     this.#aside.add(workers)
     try {
-      const isReady = pool.start()
+      const isReady = pool.start(declared)
       const isListed = feed.open(() => pool.dispatch())
       // after the ready worker has got its first tasks, because forking a large process takes long
       void isListed.then(

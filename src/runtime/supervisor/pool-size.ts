@@ -68,6 +68,11 @@ export class PoolSize {
     return this.#options.scaling !== null
   }
 
+  /** True if there need be no worker until there is something to do. */
+  get mayBeEmpty(): boolean {
+    return this.#options.startsCheap || this.#minimum === 0
+  }
+
   get isFrozen(): boolean {
     return this.#isFrozen
   }

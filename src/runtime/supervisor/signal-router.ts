@@ -115,8 +115,8 @@ export class SignalRouter {
     return [...workers].reduce((sum, { work }) => sum + work.signals.size, waiting)
   }
 
-  /** Call it when a worker has loaded its handlers. */
-  declared({ spool, work }: WorkerProcess, news: readonly SignalNews[]): void {
+  /** Call it when handlers are loaded. @param worker the one that has loaded them; undefined: that of another spool has the same */
+  declared(spool: string, news: readonly SignalNews[], worker?: WorkerProcess): void {
     const targets = new Map<number, string>()
     const schedules: SignalSchedule[] = []
     const periodic: PeriodicTask[] = []
@@ -129,10 +129,10 @@ export class SignalRouter {
       else if (each.kind === 'process') processes.push(each)
       else schedules.push(each)
     for (const [number, target] of targets) this.#register(spool, number, target)
-    for (const number of targets.keys()) work.signals.handled.add(number)
+    for (const number of targets.keys()) worker?.work.signals.handled.add(number)
     this.#targets.set(spool, targets)
     this.#listener.declared(spool, schedules, periodic, processes)
-    for (const number of raised) this.raise(number)
+    if (worker !== undefined) for (const number of raised) this.raise(number)
   }
 
   hear(worker: WorkerProcess, message: SignalMessage): void {

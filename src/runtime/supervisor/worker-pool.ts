@@ -6,6 +6,7 @@ import { RespawnPace } from '../../base/respawn-pace.js'
 import type { CancelNews, CancelResult } from '../../base/task/cancel.js'
 import type { TaskName } from '../../base/task/ref.js'
 import type { Looker, Report } from '../../base/task/report.js'
+import type { SignalNews } from '../../base/task/schedule.js'
 import type { Source } from '../../engines/feed.js'
 import { AsideProcess, clearMarks, lookerOf } from './aside.js'
 import { Cancellations } from './cancellations.js'
@@ -21,6 +22,12 @@ import type { WorkerProcess } from './worker-process.js'
 
 /** One processor is left for listing the spool. A worker beyond that would only delay the first one. */
 const STARTED_AT_ONCE = Math.max(1, availableParallelism() - 1)
+
+/**
+ * What the handlers have declared while they were loaded, by all that they were loaded with: for spools without a process,
+ * they are loaded once, because all of these would declare the same.
+ */
+export type Declared = Map<string, Promise<readonly SignalNews[]>>
 
 /** A reload whose first worker is ready. Call exactly one of `commit` and `abandon`. */
 export interface Replacement {
@@ -164,22 +171,33 @@ export class WorkerPool implements SignalReceivers, FeederContext, PoolSizeConte
   }
 
   /**
-   * Spawns as many first workers as have a processor. Resolves when one is ready.
+   * Spawns as many first workers as have a processor. Resolves when one is ready; a pool that may be
+   * empty spawns one only if its handlers are loaded nowhere else.
    *
    * @throws SpooldError HANDLER_UNLOADABLE with the message of the worker
    */
-  async start(): Promise<void> {
+  async start(declared: Declared = new Map()): Promise<void> {
     const { roster } = this
+    const loaded = loadedBy(this.#options)
+    const known = this.size.mayBeEmpty ? declared.get(loaded) : undefined
+    if (known !== undefined) {
+      roster.target = 0
+      return this.signals.declared(this.spool, await known)
+    }
     const length = Math.max(1, Math.min(roster.target, STARTED_AT_ONCE))
     const first = Array.from({ length }, () => roster.spawnAside())
     for (const worker of first) roster.takeIn(worker)
     const begun = first.map(async worker => {
       const ready = await roster.ready(worker)
-      if (ready === worker) return
-      roster.takeIn(ready)
-      roster.trim() // the roster has replaced the first one, too
+      if (ready !== worker) {
+        roster.takeIn(ready)
+        roster.trim() // the roster has replaced the first one, too
+      }
+      return ready.news
     })
-    await Promise.race(begun)
+    const news = Promise.race(begun)
+    declared.set(loaded, news)
+    await news
   }
 
   /** For how long tasks could have been given out and were not, in milliseconds. */
@@ -222,17 +240,28 @@ export class WorkerPool implements SignalReceivers, FeederContext, PoolSizeConte
   }
 
   /**
-   * Spawns the first worker with new options, and gives it no task yet. If the worker cannot start, nothing has changed. The size
-   * of the pool is frozen until `commit` or `abandon` has ended.
+   * Spawns the first worker with new options, as far as `start` would, and gives it no task yet. If the worker cannot start, nothing
+   * has changed. The size of the pool is frozen until `commit` or `abandon` has ended.
    *
    * @throws SpooldError HANDLER_UNLOADABLE
    */
-  async prepare(options: PoolOptions): Promise<Replacement> {
+  async prepare(options: PoolOptions, declared: Declared = new Map()): Promise<Replacement> {
     const { roster } = this
     const thaw = () => this.size.freeze(false)
     this.size.freeze(true)
     try {
+      const loaded = loadedBy(options)
+      const known = roster.target === 0 ? await declared.get(loaded) : undefined
+      if (known !== undefined)
+        return {
+          commit: () => {
+            this.signals.declared(this.spool, known)
+            return this.#replaceAll(undefined, options).finally(thaw)
+          },
+          abandon: thaw,
+        }
       const first = await roster.ready(roster.spawnAside(options), options)
+      declared.set(loaded, Promise.resolve(first.news))
       return {
         commit: () => this.#replaceAll(first, options).finally(thaw),
         abandon: () => {
@@ -247,11 +276,11 @@ export class WorkerPool implements SignalReceivers, FeederContext, PoolSizeConte
   }
 
   /** Replaces the old workers one by one. Each stays until its successor is ready. */
-  async #replaceAll(first: WorkerProcess, options: PoolOptions): Promise<void> {
+  async #replaceAll(first: WorkerProcess | undefined, options: PoolOptions): Promise<void> {
     const { roster } = this
     const old = [...roster.workers]
     this.#adopt(options)
-    roster.takeIn(first)
+    if (first !== undefined) roster.takeIn(first)
     try {
       for (const worker of old) {
         if (roster.isClosed) return
@@ -329,6 +358,11 @@ export class WorkerPool implements SignalReceivers, FeederContext, PoolSizeConte
     if (!this.pace.progressed()) return
     for (const { roster } of this.#feeders) roster.hasten()
   }
+}
+
+/** All that handlers are loaded with. The spool is no part of it: uWSGI loads them once for all. */
+function loadedBy({ worker }: PoolOptions): string {
+  return JSON.stringify({ ...worker, spool: '', targets: [] })
 }
 
 /** True if the worker has ended or is about to, so that another one comes in its place. */
