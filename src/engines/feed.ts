@@ -31,6 +31,8 @@ export interface FeedStats extends Counts {
   readonly later: number
   /** The part of `later` that people hold: its time does not come by itself. */
   readonly held: number
+  /** Tasks that are with other masters, as far as the store tells: 0 in a directory, which does not. */
+  readonly elsewhere: number
   /** The part of `waiting` whose files are not tasks, or cannot be read or begun. */
   readonly unreadable: number
   /** False if more tasks are due than are in memory. `ready` then counts those in memory. */

@@ -40,6 +40,21 @@ function suite(redis: ReturnType<typeof startRedis>): void {
   for (const mode of ['in-process', 'threads', 'processes'] as const)
     conforms(`${mode} on Redis`, text => embedded(text, mode, onRedis()))
 
+  it('with stopWhenEmpty and block, start rejects if Redis has another type of key than a queue, once the tasks of other spools have run', async () => {
+    const [broken, sound] = [redis.address('broken'), redis.address('sound')]
+    await client.set('bull:broken:wait', 'no list')
+    const { ended } = program(`
+      import { Spoold, Tasks } from ${INDEX}
+      const tasks = new Tasks()
+      const quick = tasks.task('quick', { queue: 'sound' }, () => console.log('ran'))
+      const app = new Spoold({ spooler: '${broken}', queues: { sound: '${sound}' }, tasks })
+      await quick.schedule()
+      await app.start({ stopWhenEmpty: true, block: true }).catch(({ code, message }) => console.log(code, message))`)
+    const { code, stdout } = await ended
+    assert.equal(code, 0)
+    assert.match(stdout, /^ran\nSPOOL_UNUSABLE .*\/broken: WRONGTYPE /)
+  })
+
   it('an application ends when it has stopped, even if Redis was killed', { timeout: 60_000 }, async () => {
     const mortal = startRedis()
     await mortal.ready()

@@ -61,6 +61,34 @@ describe('the state of a spool on Redis', { skip: skipUnless('redis-server') }, 
     await daemon.code()
   })
 
+  it('counts as running what other daemons run, and what a killed one ran, once in all of them', async () => {
+    const spooler = redis.address('killed')
+    const daemons = await Promise.all(
+      ['a', 'b'].map(async () => {
+        const control = join(workspace(), 'control')
+        const ini = { 'spooler-processes': 1, 'spooler-concurrency': 2, 'spooler-control': control }
+        return { control, daemon: await daemonOn(spooler, { handler: HANDLER, ini }) }
+      }),
+    )
+    const [first, second] = daemons
+    assert.ok(first && second)
+    const tasksOf = async (control: string) => {
+      const { stdout } = await inProcess(['status', '--control', control, '--json'])
+      const [spool] = (JSON.parse(stdout) as { spools: Array<{ tasks: Record<string, number> }> }).spools
+      return [spool?.tasks.running, spool?.tasks.due, spool?.tasks.stored]
+    }
+    for (const n of ['1', '2', '3', '4']) await enqueue({ n, do: 'run' }, { spooler })
+    for (const { control } of daemons)
+      await until('all four run', async () => String(await tasksOf(control)) === '4,0,4')
+    const both = await inProcess(['status', spooler])
+    assert.match(both.stdout, /^SPOOLD \w+: 0 due, 4 running, 0 waiting, 0 dead$/m)
+    first.daemon.child.kill('SIGKILL')
+    await first.daemon.code()
+    assert.deepEqual(await tasksOf(second.control), [4, 0, 4])
+    second.daemon.child.kill('SIGQUIT')
+    await second.daemon.code()
+  })
+
   it('is in the metrics and in spoold status, which answer even while Redis is away', async () => {
     const spooler = redis.address('metrics')
     const control = join(workspace(), 'control')

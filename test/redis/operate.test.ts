@@ -76,6 +76,20 @@ describe('operating a spool on Redis', { skip: skipUnless('redis-server') }, () 
     assert.equal((await statusOf(spooler, 1)).spools[0]?.source, 'redis')
   })
 
+  it('ls, show and status say of a dead letter without a reason that it is unknown, and requeue makes it due', async () => {
+    const spooler = redis.address('unknown')
+    const { path } = await enqueue({ n: 'a' }, { spooler })
+    const id = path.slice(path.lastIndexOf('/') + 1)
+    await redis.client.zrem('bull:unknown:prioritized', id)
+    await redis.client.zadd('bull:unknown:failed', Date.now(), id)
+    const { state, reason } = JSON.parse(await run(['ls', '--json', spooler]))
+    assert.deepEqual([state, reason], ['dead', 'unknown'])
+    assert.match(await run(['show', path]), /\(unknown\)[\s\S]*why: Redis has no reason\n/)
+    assert.match(await run(['status', spooler], 1), / 1 \(1 unknown\)/)
+    await run(['requeue', path])
+    assert.equal(JSON.parse(await run(['ls', '--json', spooler])).state, 'due')
+  })
+
   it('status knows a daemon without a control socket here, and scale says on which host to call it', async () => {
     const spooler = redis.address('elsewhere')
     const daemon = await start('elsewhere', { 'spooler-control': 'off' })

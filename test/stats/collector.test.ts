@@ -18,6 +18,7 @@ const FEED = {
   held: 0,
   unreadable: 0,
   waiting: 1,
+  elsewhere: 0,
   isWhole: true,
   tasks: 6,
   countedAtMs: null,

@@ -1,3 +1,4 @@
+import { SpooldError } from '../../base/errors.js'
 import { Emitter } from '../../base/events/emitter.js'
 import { subscribeLog } from '../../base/events/log-subscriber.js'
 import type { PeriodicTask } from '../../base/task/schedule.js'
@@ -21,6 +22,9 @@ export class EmbeddedDaemon {
   readonly #periodic: OwnPeriodicTasks
   readonly #master: Master
   readonly #sweeper: Maintenance
+  /** Why spools cannot be read until a person repairs them. */
+  readonly #unreadable = new Map<string, string>()
+  #fault: SpooldError | undefined
   #stopping: Promise<void> | undefined
   #tellStopped = () => {}
   readonly whenStopped = new Promise<void>(resolve => {
@@ -47,6 +51,10 @@ export class EmbeddedDaemon {
       },
       added() {},
     })
+    this.#events.on('spool-unreachable', ({ spool, error, isLasting }) => {
+      if (isLasting) this.#unreadable.set(spool, error)
+    })
+    this.#events.on('spool-reached', ({ spool }) => this.#unreadable.delete(spool))
     this.#master = new Master(this.#events, signals)
     this.queues = places.map(({ queue }) => queue)
     if (logger !== undefined) subscribeLog(this.#events, logTo(options), () => false)
@@ -74,9 +82,18 @@ export class EmbeddedDaemon {
     }
   }
 
-  /** Resolves when nothing is due and nothing runs, or when it is stopped. */
-  async whenEmpty(): Promise<void> {
-    await Promise.race([this.#master.whenDrained(() => true), this.whenStopped])
+  /** Why the daemon stopped itself although tasks may be due: it cannot read one of its spools. */
+  get fault(): SpooldError | undefined {
+    return this.#fault
+  }
+
+  /** Stops once nothing is due and nothing runs in the spools that can be read. */
+  async stopWhenEmpty(): Promise<void> {
+    await this.#master.whenDrained(() => true)
+    const [unreadable] = this.#unreadable
+    if (this.#stopping === undefined && unreadable !== undefined)
+      this.#fault = new SpooldError('SPOOL_UNUSABLE', unreadable.join(': '))
+    await this.stop()
   }
 
   /** Takes no more tasks, and lets the running ones end, for at most `mercyMs`. */

@@ -68,7 +68,8 @@ export class Spoold extends TaskScheduler {
    * Runs the application's tasks until `stop`. Resolves once workers are given tasks or, with `block`, once everything is
    * stopped. Several calls may run different queues, each with its own options.
    *
-   * @throws SpooldError TASK_INVALID, START_FAILED, QUEUE_UNKNOWN, SPOOL_UNUSABLE, HANDLER_UNLOADABLE; nothing is left running
+   * @throws SpooldError TASK_INVALID, START_FAILED, QUEUE_UNKNOWN, SPOOL_UNUSABLE, HANDLER_UNLOADABLE; nothing is left running.
+   * With `block` and `stopWhenEmpty` also SPOOL_UNUSABLE if a spool on Redis could not be read
    */
   async start(options: StartOptions = {}): Promise<void> {
     checkStartOptions(options)
@@ -76,7 +77,9 @@ export class Spoold extends TaskScheduler {
     this.#preparing.add(beginning)
     const { started } = await beginning.finally(() => this.#preparing.delete(beginning))
     const daemon = await started
-    if (options.block === true) await keepingAlive(daemon.whenStopped)
+    if (options.block !== true) return
+    await keepingAlive(daemon.whenStopped)
+    if (daemon.fault !== undefined) throw daemon.fault
   }
 
   /** Resolves when there is a daemon that can be stopped, even if it has not started yet. */

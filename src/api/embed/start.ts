@@ -56,7 +56,7 @@ export async function startDaemon(options: StartOptions, app: Application): Prom
     disobey()
   })
   await daemon.start(place => runningOf(place, options, app))
-  if (options.stopWhenEmpty === true) void daemon.whenEmpty().then(() => daemon.stop())
+  if (options.stopWhenEmpty === true) void daemon.stopWhenEmpty()
   return daemon
 }
 

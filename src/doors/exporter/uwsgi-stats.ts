@@ -34,7 +34,7 @@ export function uwsgiStats(snapshot: DaemonSnapshot, withCores: boolean) {
     listen_queue: sum(spools.map(({ tasks }) => tasks.due + tasks.unseen)),
     listen_queue_errors: daemon.refused,
     signal_queue: sum(seats.map(({ worker }) => worker?.signals.length ?? 0)),
-    load: sum(spools.map(({ tasks }) => tasks.running)),
+    load: sum(seats.map(({ worker }) => worker?.running.length ?? 0)),
     pid: daemon.pid,
     uid: daemon.uid,
     gid: daemon.gid,

@@ -178,6 +178,7 @@ export class DirectoryFeed implements Source {
       unseenSinceMs: unseen.sinceMs,
       later: later.size - unreadable.later,
       held: later.held,
+      elsewhere: 0,
       unreadable: unreadable.later + unreadable.ready,
       isWhole: knowsAll,
       tasks: knowsAll ? ready + busy + waiting : (counted?.total ?? null),

@@ -252,6 +252,7 @@ function statsOf(
     ...{ ready: due, busy, waiting },
     ...{ unseen: 0, unseenSinceMs: null },
     ...{ later: waiting - parked.reduce((sum, [, size]) => sum + size, 0), held: 0, unreadable: 0 },
+    elsewhere: 0,
     isWhole: true,
     tasks: due + busy + waiting,
     countedAtMs: null,

@@ -324,12 +324,14 @@ export class RedisFeed implements Source {
     const { notGiven: ready } = this.#tickets
     const parked = PARK_REASONS.map(reason => [reason, this.#parkedFor(reason)] as const)
     const isWhole = this.#view !== NOTHING_SEEN
+    const elsewhere = Math.max(0, this.#tickets.active - this.#tickets.claimedCount - this.#held.all.length)
     return {
       ...{ ready, busy, waiting },
       ...{ unseen: 0, unseenSinceMs: null, unreadable: 0 },
       ...{ later: sumOf(this.#view, 'later'), held: sumOf(this.#view, 'held') },
       isWhole,
-      tasks: isWhole ? ready + busy + waiting : null,
+      elsewhere,
+      tasks: isWhole ? ready + busy + waiting + elsewhere : null,
       countedAtMs: null,
       ...statsFrom(this.#view, queue => this.#tickets.isDue(queue)),
       parked: Object.fromEntries(parked.filter(([, count]) => count > 0)),

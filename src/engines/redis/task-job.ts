@@ -2,7 +2,7 @@ import { SpooldError } from '../../base/errors.js'
 import { type FieldKind, hasFields } from '../../base/json-guard.js'
 import { failureText } from '../../base/task/failure-text.js'
 import type { LastRun } from '../../base/task/last-run.js'
-import type { BuryReason } from '../../base/task/outcome.js'
+import { BURY_REASONS, type BuryReason } from '../../base/task/outcome.js'
 import { displayName } from '../../base/task/ref.js'
 import { HEADER_BYTES, modifier1Of, packetBytesOf, SPOOL_MODIFIER } from '../../formats/protocol/header.js'
 import { nameFault, taskNameOf } from '../../formats/protocol/named.js'
@@ -184,6 +184,11 @@ export function recordOf({ progress }: { readonly progress?: unknown }): TaskRec
   if (!hasFields(progress, {}, RECORD)) return NEW_RECORD
   const record = { ...NEW_RECORD, ...(progress as Partial<TaskRecord>) }
   return PASTS.includes(record.past) ? record : NEW_RECORD
+}
+
+/** Returns why a task was buried. */
+export function reasonOf({ reason = 'unknown' }: TaskRecord): BuryReason {
+  return BURY_REASONS.includes(reason) ? reason : 'unknown'
 }
 
 const RECORD: Readonly<Record<keyof TaskRecord, FieldKind>> = {

@@ -77,6 +77,16 @@ export class Tickets {
     return this.#sum(({ due, isUnknown }) => (isUnknown ? due : 0))
   }
 
+  /** How many jobs somebody has: as Redis said last, less those that were given back here since. */
+  get active(): number {
+    return this.#sum(({ view, active }) => Math.min(view.active, active))
+  }
+
+  /** How many tickets are out for which a job was pulled. */
+  get claimedCount(): number {
+    return [...this.#given.values()].filter(({ isClaimed }) => isClaimed).length
+  }
+
   /** The queues whose jobs wait for a slot. */
   get slotQueues(): SlotQueueStats[] {
     return [...this.#sources.values()].flatMap(source => {

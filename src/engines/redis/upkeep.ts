@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { counted } from '../../base/counted.js'
 import { doEach } from '../../base/each.js'
 import type { Member } from '../../base/task/member.js'
-import { BURY_REASONS, type BuryReason } from '../../base/task/outcome.js'
+import type { BuryReason } from '../../base/task/outcome.js'
 import type { Pauses } from '../../base/task/pause.js'
 import type { Lease, LeaseListener, PeriodicStates, SchedulePauses } from '../../base/task/schedule.js'
 import type {
@@ -21,7 +21,7 @@ import { periodicStates } from './periodic-states.js'
 import { limitedKey, queuesOf, type SpoolQueue } from './queues.js'
 import { PauseWatch, readPauses } from './records/pauses.js'
 import { inWords, unlessUnreadable } from './store-failure.js'
-import { jsonIn, recordOf } from './task-job.js'
+import { jsonIn, reasonOf, recordOf } from './task-job.js'
 
 const LEASE_MS = 15_000
 /** The most jobs of one set that are read. */
@@ -113,10 +113,8 @@ export class RedisUpkeep implements Upkeep {
   async #dead(): Promise<DeadStats> {
     const { count, jobs, newestMs } = await deadJobs(this.#connection)
     const byReason: Partial<Record<BuryReason, number>> = {}
-    for (const { reason = 'unknown' } of await this.#records(jobs)) {
-      const known = BURY_REASONS.includes(reason) ? reason : 'unknown'
-      byReason[known] = (byReason[known] ?? 0) + 1
-    }
+    for (const reason of (await this.#records(jobs)).map(reasonOf))
+      byReason[reason] = (byReason[reason] ?? 0) + 1
     return {
       ...{ count, isWhole: count <= READ_AT_MOST, byReason },
       ...{ oldestMs: jobs[0]?.atMs ?? null, newestMs },

@@ -180,7 +180,8 @@ function upkeepOf(spool: string): LastKnown<UpkeepStats> {
 }
 
 function tasksOf({ feed, pool }: SpoolWorkersStats): TaskCounts {
-  const { ready, busy, waiting, isWhole, parked, tasks, countedAtMs, oldestDueMs, nextDueMs } = feed
+  const { ready, busy, waiting, isWhole, parked, tasks, countedAtMs, oldestDueMs, nextDueMs, elsewhere } =
+    feed
   const { unseen, unseenSinceMs, later, held, unreadable, priorities, prioritiesLeftOut, slotQueues } = feed
   const begun = pool.workers.reduce((sum, { running }) => sum + running.length, 0)
   const running = Math.min(begun, busy)
@@ -189,7 +190,7 @@ function tasksOf({ feed, pool }: SpoolWorkersStats): TaskCounts {
     isWhole,
     unseen: unseen + busy - running,
     unseenSinceMs,
-    running,
+    running: running + elsewhere,
     ...{ waiting, later, held, unreadable },
     parked,
     ...(slotQueues.length === 0 ? {} : { slotQueues: longest(slotQueues) }),

@@ -74,7 +74,7 @@ export interface TaskCounts {
   readonly due: number
   /** False if more tasks are due than are in memory. */
   readonly isWhole: boolean
-  /** Tasks that may have begun. */
+  /** Tasks that may have begun; on Redis also those of other daemons, and of one that has died, until they are given back. */
   readonly running: number
   /** Tasks that nobody has looked at yet, or that a worker has but has not begun. They may be due or later. */
   readonly unseen: number

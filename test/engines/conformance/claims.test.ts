@@ -178,6 +178,28 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       assert.equal((await refusalOf(two, ref)).kind, 'gone')
     })
 
+    it('set aside a task whose run began as at most once, though it is delivered at least once now', async () => {
+      const { spool, ref, two } = await withTask()
+      const one = await spool.claims({ delivery: 'at-most-once' })
+      await beginOf(one, ref)
+      await spool.died(one, ref)
+      assert.equal((await refusalOf(two, ref)).kind, 'set-aside')
+      assert.equal((await refusalOf(two, ref)).kind, 'gone')
+    })
+
+    it('run a task again whose run began as at least once, though it is delivered at most once now', async () => {
+      const { spool, ref, one } = await withTask()
+      const [two, three] = [
+        await spool.claims({ delivery: 'at-most-once' }),
+        await spool.claims({ delivery: 'at-most-once' }),
+      ]
+      await beginOf(one, ref, 'beside')
+      await spool.died(one, ref)
+      assert.equal((await beginOf(two, ref)).isOnce, true)
+      await spool.died(two, ref)
+      assert.equal((await refusalOf(three, ref)).kind, 'set-aside')
+    })
+
     it('count for nothing if the worker died before the run began', async () => {
       const { spool, ref, one, two } = await withTask()
       await claimOf(one, ref)

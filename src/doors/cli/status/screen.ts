@@ -2,6 +2,7 @@ import { counted } from '../../../base/counted.js'
 import type { MemberFacts } from '../../../base/task/member.js'
 import { describePauses, isWholePaused } from '../../../base/task/pause.js'
 import type { ServerStatus } from '../../../engines/server-facts.js'
+import { isRedisAddress } from '../../../formats/protocol/redis-address.js'
 import type {
   Distribution,
   Rate,
@@ -42,22 +43,25 @@ export function* screenOf(status: SpoolStatus): Generator<string> {
 
 /**
  * Returns the counts for the first line. Several daemons of one spool have its tasks in common, so the highest of their counts is
- * taken; but their running tasks are added up.
+ * taken; but of a directory, each daemon knows only the running tasks of its own, so these are added up.
  */
 export function summaryOf(statuses: readonly SpoolStatus[]): string {
   const known = statuses.filter(each => each.source !== 'none')
   const spools = [...new Set(known.map(({ directory }) => directory))]
-  const sum = (value: (status: AloneStatus | DaemonStatus) => number) =>
+  const sum = (value: (status: AloneStatus | DaemonStatus) => number, isShared = (_spool: string) => true) =>
     spools
-      .map(spool => Math.max(...known.filter(({ directory }) => directory === spool).map(value)))
-      .reduce((total, most) => total + most, 0)
+      .map(spool => {
+        const values = known.filter(({ directory }) => directory === spool).map(value)
+        return isShared(spool) ? Math.max(...values) : values.reduce((total, each) => total + each)
+      })
+      .reduce((total, each) => total + each, 0)
   const isLower = known.some(each => !dueOf(each).isWhole)
   const due = `${isLower ? 'at least ' : ''}${countText(sum(each => dueOf(each).count))} due`
   const unseen = sum(each => dueOf(each).unseen)
   const parts = [
     due,
     ...(unseen > 0 ? [unseenText(unseen)] : []),
-    `${known.reduce((total, { tasks }) => total + tasks.running, 0)} running`,
+    `${sum(({ tasks }) => tasks.running, isRedisAddress)} running`,
     `${countText(sum(({ tasks }) => tasks.waiting - tasks.held))} waiting`,
     ...heldText(sum(({ tasks }) => tasks.held)),
   ]

@@ -75,9 +75,8 @@ function sourceOf(status: SpoolStatus, others: number): string {
 function summary({ look }: TopState): string {
   const [first, ...others] = (look?.statuses ?? []).filter(status => status.source !== 'none')
   if (first === undefined) return ''
-  const running = others.reduce((sum, { tasks }) => sum + tasks.running, first.tasks.running)
   const rate = first.source === 'daemon' ? `, ${first.rates.done.m1.toFixed(1)} tasks/s` : ''
-  return `${summaryOf([{ ...first, tasks: { ...first.tasks, running } }])}${rate}`
+  return `${summaryOf([first, ...others])}${rate}`
 }
 
 function body(state: TopState, size: Size, painter: Painter): string[] {

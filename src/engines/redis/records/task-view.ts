@@ -5,7 +5,7 @@ import { isNamed, taskNameOf } from '../../../formats/protocol/named.js'
 import type { Inspection, TaskState, TaskView } from '../../spool/admin/task-view.js'
 import type { DeadLetter } from '../../spool/dead-letters.js'
 import type { TaskRecord } from '../../spool/records.js'
-import { failuresOf } from '../task-job.js'
+import { failuresOf, reasonOf } from '../task-job.js'
 import type { Peeked } from './peek.js'
 
 const FOREIGN = 'its job has no packet: it was not stored as a task'
@@ -62,8 +62,8 @@ function fileOf(job: Peeked, state: TaskState): Inspection {
 function letterOf({ id, record, score, finishedAtMs, failedReason, packet }: Peeked): DeadLetter {
   return {
     ref: id,
-    reason: record.reason ?? (packet === undefined ? 'malformed' : 'asked'),
-    detail: failedReason,
+    reason: reasonOf(record),
+    detail: failedReason || (packet === undefined ? FOREIGN : 'Redis has no reason'),
     buriedAt: finishedAtMs ?? score,
     ...failuresOf(record),
     ...{ handlers: [], host: '' },
