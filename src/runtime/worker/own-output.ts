@@ -23,7 +23,7 @@ export function takeOutput(print: Print): void {
   if (fs.fstatSync(1).isCharacterDevice() || fs.fstatSync(2).isCharacterDevice()) denyTerminal()
 }
 
-/** Lets code that asks whether its output is a terminal, and may be colored, learn that it is not: the log escapes colors. */
+/** Lets code that asks whether its output is a terminal, so that it may use colors, learn that it is not: the log escapes colors. */
 function denyTerminal(): void {
   const tty = loadTty()
   const { isatty } = tty
