@@ -1,5 +1,14 @@
 import assert from 'node:assert/strict'
-import { chmodSync, existsSync, mkdirSync, rmdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  rmdirSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { type Daemon, startDaemon } from '../helpers/daemon.js'
@@ -93,6 +102,17 @@ describe('several daemons on one spool', { concurrency: 3 }, () => {
     )
     assert.deepEqual(fired(daemon), [])
     rmSync(join(spool, '.spoold/locks'))
+    await until('the daemon has fired', () => fired(daemon).length > 0)
+  })
+
+  it('take over the lease of a dead daemon although its time is in an hour, because the clock was set back', async () => {
+    const spool = spoolDirectory()
+    const lease = join(spool, '.spoold/locks/schedules.lock')
+    mkdirSync(lease, { recursive: true })
+    const inAnHour = Date.now() / 1000 + 3600
+    utimesSync(lease, inAnHour, inAnHour)
+    const daemon = await start(spool, '1 * * * * * *')
+    await daemon.waitFor(LEADS, TAKES_OVER_MS)
     await until('the daemon has fired', () => fired(daemon).length > 0)
   })
 

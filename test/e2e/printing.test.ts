@@ -1,12 +1,15 @@
 import assert from 'node:assert/strict'
-import { existsSync, readFileSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
-import { startDaemon } from '../helpers/daemon.js'
+import { startDaemon, writeIni } from '../helpers/daemon.js'
 import { drop, leftIn } from '../helpers/files.js'
 import { printedBetween } from '../helpers/printed.js'
+import { PYTHON } from '../helpers/python.js'
+import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
-import { spoolDirectory } from '../helpers/workspace.js'
+import { BIN, spoolDirectory } from '../helpers/workspace.js'
 
 const TASKS = process.env.SPOOLD_TEST_LONG === undefined ? 1000 : 6000
 
@@ -156,6 +159,29 @@ describe('the output of a JavaScript handler', () => {
       daemon.output,
       /^\[spooler \S+ pid: \d+\] a: \*\*\* HARAKIRI ON THE SPOOLER \(pid: 1\) \*\*\*\n\\x1b\[2Jred\\x0dgoodbye\n/m,
     )
+  })
+
+  it('has no colors on a terminal, because the log escapes them', { skip: skipUnless('python3') }, () => {
+    const spool = spoolDirectory()
+    const [ini, handler] = [join(dirname(spool), 'app.ini'), join(dirname(spool), 'handler.mjs')]
+    writeIni(ini, { spooler: spool, 'spooler-import': handler })
+    writeFileSync(
+      handler,
+      `import tty from 'node:tty'
+      export default (env, task) => {
+        console.log({ answer: 42 }, tty.isatty(1), tty.isatty(2))
+        console.error({ question: 'six by nine' })
+        return task.SPOOL_OK
+      }`,
+    )
+    drop(spool, 'a')
+    const inTerminal = 'import pty, sys; pty.spawn(sys.argv[1:])'
+    const { stdout } = spawnSync(PYTHON, ['-c', inTerminal, process.execPath, BIN, '--drain', ini], {
+      encoding: 'utf8',
+      env: { ...process.env, TERM: 'xterm-256color', NO_COLOR: undefined, FORCE_COLOR: undefined },
+      timeout: 30_000,
+    })
+    assert.match(stdout, /^\{ answer: 42 \} false false\r\n\{ question: 'six by nine' \}\r$/m)
   })
 
   it('is one object a line in a JSON log, with stream and task, and includes what is printed during the load', async () => {

@@ -93,6 +93,13 @@ uwsgi::spooler(sub {
       'uwsgi::spooler(sub { uwsgi::websocket_recv() })',
       'uwsgi::websocket_recv is not there under spoold: docs/hosts.md',
     ],
+    reports: `
+uwsgi::spooler(sub {
+    uwsgi::metric_inc('mails', 2);
+    uwsgi::alarm('mail', 'sent');
+    return -2;
+})`,
+    reported: /uwsgi::metric_inc does nothing under spoold[\s\S]*uwsgi::alarm does nothing under spoold/,
   },
   ruby: {
     name: 'Ruby',
@@ -153,6 +160,13 @@ end`,
       'def UWSGI.spooler(env) UWSGI.websocket_recv end',
       'UWSGI.websocket_recv is not there under spoold: docs/hosts.md',
     ],
+    reports: `
+def UWSGI.spooler(env)
+  UWSGI.metric_inc('mails', 2) if UWSGI.respond_to?(:metric_inc)
+  UWSGI.alarm('mail', 'sent')
+  -2
+end`,
+    reported: /UWSGI\.metric_inc does nothing under spoold[\s\S]*UWSGI\.alarm does nothing under spoold/,
   },
 } as const
 
@@ -300,6 +314,16 @@ for (const language of ['perl', 'ruby'] as const) {
       drop(spool)
       const daemon = await startHost(language, { spool, handler: sources.missing[0] })
       await daemon.waitFor(sources.missing[1])
+    })
+
+    it('runs a task that counts a metric and raises an alarm, which do nothing, and says so once', async () => {
+      const spool = spoolDirectory()
+      const daemon = await startHost(language, { spool, handler: sources.reports })
+      drop(spool, 'a')
+      drop(spool, 'b')
+      for (const name of ['a', 'b']) await daemon.waitFor(`done with task ${name}`)
+      assert.match(daemon.output, sources.reported)
+      assert.equal(daemon.output.split('metric_inc does nothing').length, 2)
     })
 
     it('does not start with code that cannot be loaded, and says where it fails', async () => {

@@ -219,6 +219,40 @@ uwsgi.spooler = spooler
     await daemon.waitFor('a line of mine')
   })
 
+  it('refuses text in place of a number, and a fraction in place of an integer, with a TypeError, as uWSGI does', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startHost('python', {
+      spool,
+      handler: `
+def spooler(env):
+    for call in (
+        lambda: uwsgi.set_spooler_frequency('3'), lambda: uwsgi.set_spooler_frequency(3.5),
+        lambda: uwsgi.set_user_harakiri('3'), lambda: uwsgi.set_user_harakiri(3.5),
+        lambda: uwsgi.signal('3'), lambda: uwsgi.signal_registered('3'),
+        lambda: uwsgi.add_cron(1, '3', -1, -1, -1, -1), lambda: uwsgi.add_rb_timer(1, 3, '1'),
+    ):
+        try: journal(repr(call()))
+        except TypeError as error: journal(str(error))
+    for call in (
+        lambda: uwsgi.add_timer(1, '3'), lambda: uwsgi.add_rb_timer(1, '3'),
+        lambda: uwsgi.register_signal(1, b'', print),
+    ):
+        try: journal(repr(call()))
+        except TypeError: journal('TypeError')
+    return -2
+uwsgi.spooler = spooler`,
+    })
+    drop(spool, 'a')
+    await daemon.waitFor('done with task a')
+    const [text, fraction] = ['str', 'float'].map(
+      type => `'${type}' object cannot be interpreted as an integer`,
+    )
+    assert.deepEqual(daemon.journal(), [
+      ...[text, fraction, text, fraction, text, text, text, text],
+      ...['TypeError', 'TypeError', 'TypeError'],
+    ])
+  })
+
   it('refuses a value for the cache that is too large for a message, and runs on', async () => {
     const spool = spoolDirectory()
     const daemon = await startHost('python', {

@@ -178,8 +178,15 @@ sub _call {
 
 sub import { }
 
+# Functions that only report something. There are no requests, alarms or metrics here, so they do nothing.
+my %silent = map { $_ => 1 } qw(add_var alarm metric_dec metric_div metric_inc metric_mul metric_set);
+
 sub AUTOLOAD {
     my ($name) = our $AUTOLOAD =~ /(\w+)\z/;
+    if ($silent{$name}) {
+        _call('warn', "uwsgi::$name does nothing under spoold");
+        return 1;
+    }
     Carp::croak("uwsgi::$name is not there under spoold: docs/hosts.md lists what is");
 }
 

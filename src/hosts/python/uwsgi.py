@@ -5,6 +5,7 @@ import signal as _os_signal
 import socket as _socket
 import sys
 import time as _time
+from operator import index as _index
 
 from spoold_host.cache import *  # noqa: F401,F403 — cache_get and the others
 from spoold_host.sharedarea import *  # noqa: F401,F403
@@ -309,6 +310,8 @@ def call(name, *args):
 
 def register_signal(number, target, function):
     _check_signal(number)
+    if not isinstance(target, str):
+        raise TypeError('register_signal() argument 2 must be str, not %s' % type(target).__name__)
     if not callable(function):
         raise ValueError('unable to register signal')
     _signal_call('register-signal', number, target.encode())
@@ -316,7 +319,7 @@ def register_signal(number, target, function):
 
 
 def signal(number, remote=None):
-    if isinstance(number, int) and number > 255:
+    if _index(number) > 255:
         return None  # silently, as in uWSGI
     _check_signal(number)
     if remote is not None:
@@ -325,19 +328,19 @@ def signal(number, remote=None):
 
 
 def signal_registered(number):
-    return True if number in _loop.signals else None
+    return True if _index(number) in _loop.signals else None
 
 
 def add_timer(number, seconds):
-    _signal_call('timer', number, _number(seconds * 1000), b'0')
+    _signal_call('timer', number, _number(round(seconds * 1000)), b'0')
 
 
 def add_ms_timer(number, milliseconds):
-    _signal_call('timer', number, _number(milliseconds), b'0')
+    _signal_call('timer', number, _number(round(milliseconds)), b'0')
 
 
 def add_rb_timer(number, seconds, iterations=0):
-    _signal_call('timer', number, _number(seconds * 1000), _number(iterations))
+    _signal_call('timer', number, _number(round(seconds * 1000)), _number(iterations))
 
 
 def add_cron(number, minute, hour, day, month, week):
@@ -350,9 +353,7 @@ def add_file_monitor(number, path):
 
 
 def _check_signal(number):
-    if not isinstance(number, int):
-        raise TypeError('an integer is required (got type %s)' % type(number).__name__)
-    if not 0 <= number <= 255:
+    if not 0 <= _index(number) <= 255:
         raise ValueError('a signal number is 0 to 255, got %d' % number)
 
 
@@ -382,7 +383,7 @@ def _signal_remote(number, remote):
 
 
 def _number(value):
-    return b'%d' % int(value)
+    return b'%d' % _index(value)
 
 
 def _call(name, *values):

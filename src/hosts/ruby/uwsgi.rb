@@ -132,12 +132,21 @@ module UWSGI
 
     def add_file_monitor(number, path) = add('file-monitor', number, check(path, String))
 
-    # Reports functions that are not available here, such as those for requests, websockets and metrics.
+    # Functions that only report something. There are no requests, alarms or metrics here, so they do nothing.
+    SILENT = %i[alarm metric_dec metric_div metric_inc metric_mul metric_set set_warning_message].freeze
+    private_constant :SILENT
+
+    # Reports functions that are not available here, such as those for requests and websockets.
     def method_missing(name, *)
-      raise NoMethodError, "UWSGI.#{name} is not there under spoold: docs/hosts.md lists what is"
+      unless SILENT.include?(name)
+        raise NoMethodError, "UWSGI.#{name} is not there under spoold: docs/hosts.md lists what is"
+      end
+
+      ask('warn', "UWSGI.#{name} does nothing under spoold")
+      nil
     end
 
-    def respond_to_missing?(*) = false
+    def respond_to_missing?(name, *) = SILENT.include?(name)
 
     private
 

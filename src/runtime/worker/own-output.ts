@@ -1,6 +1,7 @@
 import fs from 'node:fs'
 import { StringDecoder } from 'node:string_decoder'
 import type { Stream } from '../../base/events/event-map.js'
+import { onDemand } from '../../base/on-demand.js'
 
 /** Takes printed text. @param sent called when the text has been handed to the channel */
 export type Print = (stream: Stream, text: string, sent: () => void) => void
@@ -8,6 +9,8 @@ export type Print = (stream: Stream, text: string, sent: () => void) => void
 /** A writer has to wait for 'drain' while more characters than this have not been handed to the channel. */
 const HIGH_WATER_CHARS = 1024 * 1024
 const NAMES = { 1: 'stdout', 2: 'stderr' } as const
+
+const loadTty = onDemand<typeof import('node:tty')>('node:tty')
 
 /**
  * Captures what the code in this process writes to standard output and standard error, so that the log can show it in
@@ -17,6 +20,14 @@ const NAMES = { 1: 'stdout', 2: 'stderr' } as const
 export function takeOutput(print: Print): void {
   for (const name of Object.values(NAMES)) takeStream(name, print)
   takeDescriptors(print)
+  if (fs.fstatSync(1).isCharacterDevice() || fs.fstatSync(2).isCharacterDevice()) denyTerminal()
+}
+
+/** Lets code that asks whether its output is a terminal, so that it may use colors, learn that it is not: the log escapes colors. */
+function denyTerminal(): void {
+  const tty = loadTty()
+  const { isatty } = tty
+  tty.isatty = fd => fd !== 1 && fd !== 2 && isatty(fd)
 }
 
 /** Diverts a stream on first access, so that a process that prints nothing does not pay for it. */
@@ -56,7 +67,7 @@ function divert(stream: NodeJS.WriteStream, name: Stream, print: Print): NodeJS.
     if (done !== undefined) process.nextTick(done)
     return waiting <= HIGH_WATER_CHARS
   }
-  return Object.assign(stream, { write })
+  return Object.assign(stream, { write, isTTY: false })
 }
 
 /** Diverts `fs.write` and `fs.writeSync`, except for code that took a reference to them earlier, or imports them by name. */

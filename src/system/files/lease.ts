@@ -22,21 +22,26 @@ const MOST_SEEN = 10_000
 export type JudgeLease = (lease: Pick<Stats, 'dev' | 'ino' | 'mtimeMs'>) => boolean
 
 /**
- * Judges leases for a process that stays. The holder of a lease is dead if the time of the lease has not changed for a
- * minute, by a clock that nobody sets. That time itself is of the holder's clock, which may be another host's, and may have
- * been set since.
+ * Judges leases for a process that stays. The holder of a lease is dead if the time of the lease has not changed for so long,
+ * by a clock that nobody sets. That time itself is of the holder's clock, which may be another host's, and may have been set
+ * since.
  */
 export class LeaseWatch {
+  readonly #staleMs: number
   /**
    * The time of each lease, and since when the lease has been seen to have it, on the clock of `performance.now()`. Keyed by
    * device and inode.
    */
   readonly #seen = new Map<string, { readonly mtimeMs: number; readonly since: number }>()
 
+  constructor(staleMs = STALE_MS) {
+    this.#staleMs = staleMs
+  }
+
   isDead({ dev, ino, mtimeMs }: Parameters<JudgeLease>[0], now = performance.now()): boolean {
     const key = `${dev} ${ino}`
     const seen = this.#seen.get(key)
-    if (seen?.mtimeMs === mtimeMs) return now - seen.since > STALE_MS
+    if (seen?.mtimeMs === mtimeMs) return now - seen.since > this.#staleMs
     if (this.#seen.size >= MOST_SEEN) this.#seen.clear() // a dead holder is then found dead a minute later
     this.#seen.set(key, { mtimeMs, since: now })
     return false
@@ -136,10 +141,11 @@ export function clearLease(path: string): boolean {
 
 const LONG_STALE_MS = 5000
 const LONG_RENEWAL_MS = 1000
+const longWatch = new LeaseWatch(LONG_STALE_MS)
 
 /**
  * Takes a long-lived lease, or resolves with undefined while another process has it. If its holder stops renewing it, another
- * process may take it over. `lost` is called when another process has taken
+ * process may take it over, also when its time is in the future, because the clock was set back since. `lost` is called when another process has taken
  * the lease over, for instance because it could not see the renewals. `ended` is called once this process no longer has
  * the lease, or has failed to take it.
  */
@@ -150,9 +156,22 @@ export async function takeLease(
   const { lock } = loadLeases()
   const isTakenOver = lstatSync(path) !== undefined
   let renewedAtMs = Date.now()
-  // the library does not report renewals, but it makes them through this function
+  let isOwn = false
+  // the library does not report renewals, but it makes them through these functions
   const watchedFs = {
     ...fs,
+    mkdir(at: string, done: (error: Error | null) => void) {
+      fs.mkdir(at, error => {
+        isOwn = error === null
+        done(error)
+      })
+    },
+    stat(at: string, done: (error: Error | null, stats: Pick<Stats, 'mtime'>) => void) {
+      fs.stat(at, (error, stats) => {
+        const isDead = error === null && !isOwn && longWatch.isDead(stats)
+        done(error, isDead ? { mtime: new Date(0) } : stats)
+      })
+    },
     utimes(at: string, atime: Date, mtime: Date, done: (error: Error | null) => void) {
       fs.utimes(at, atime, mtime, error => {
         if (error === null) renewedAtMs = mtime.getTime()
