@@ -218,7 +218,7 @@ export class Feeder {
   }
 
   #reported(worker: WorkerProcess, reported: Reported): void {
-    const { done, doneNames, reports, late, known, ids, wishes } = reported
+    const { done, doneNames, reports, late, known, wishes } = reported
     const { spool, feed, lastRuns, events, halt } = this.#pool
     const { pid } = worker
     this.crashed?.reported(worker, reports)
@@ -235,7 +235,6 @@ export class Feeder {
       done: doneNames,
       reports: late.length === 0 ? reports : [...reports, ...late],
       known,
-      ids,
     })
     const ended = done.length + reports.filter(hasEnded).length
     if (ended > 0) this.#pool.progressed(ended)

@@ -308,17 +308,11 @@ function takeReports(message: PackedReports, given: GivenTasks): Reported {
   const doneNames: TaskName[] = []
   const reports: Report[] = []
   const late: Report[] = []
-  const ids = new Map<TaskName, string>()
-  const noteId = (number: number, name: TaskName) => {
-    const id: unknown = message.ids?.[number]
-    if (typeof id === 'string') ids.set(name, id)
-  }
   eachOf(message.done, number => {
     const ended = given.end(number)
     if (ended === undefined) return
     ended.watcher?.reported('ok')
     const { ref, notice, isAnnounced, isRecalled } = ended
-    if (message.ids !== undefined) noteId(number, nameOf(ended))
     if (isAnnounced) known.add(nameOf(ended))
     if (isRecalled) late.push({ ref, name: notice?.name, kind: 'ok', ranMs: 0 })
     else {
@@ -331,11 +325,10 @@ function takeReports(message: PackedReports, given: GivenTasks): Reported {
     const ended = given.end(number)
     ended?.watcher?.reported(report.kind, report.detail)
     if (ended === undefined || (ended.isRecalled && report.kind === 'untouched')) return
-    if (message.ids !== undefined) noteId(number, nameOf(ended))
     if (ended.isAnnounced) known.add(nameOf(ended))
     const list = ended.isRecalled ? late : reports
     list.push(report)
     if (ended.isGone && report.kind !== 'gone') list.push({ ...report, kind: 'gone' }) // later than what the report says
   })
-  return { done, doneNames, reports, late, known, ids, wishes: message.wishes ?? [] }
+  return { done, doneNames, reports, late, known, wishes: message.wishes ?? [] }
 }
