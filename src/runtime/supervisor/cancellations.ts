@@ -3,11 +3,10 @@ import { CANCEL_MS, type CancelNews, type CancelResult, cancelledDetail } from '
 import type { LastRun } from '../../base/task/last-run.js'
 import { type Ref, type TaskName, toByteString } from '../../base/task/ref.js'
 import type { Report, ReportKind } from '../../base/task/report.js'
-import { settlePast } from './aside.js'
 import { howOf } from './cut-short.js'
 import { type CancelAnswer, type Given, nameOf, type TaskWatcher } from './given-tasks.js'
 import type { PoolContext } from './pool-options.js'
-import type { Exit, SpawnOptions } from './worker-port.js'
+import type { Exit } from './worker-port.js'
 import type { WorkerProcess } from './worker-process.js'
 
 /** How often an overdue process is checked for whether it can be killed. */
@@ -17,17 +16,13 @@ const PROGRAM_MS = 2000
 /** Within this time, a worker that is not blocked hands back what it has not begun. */
 const RECALL_MS = 1000
 
-interface CancellationsContext extends PoolContext {
-  readonly options: Omit<SpawnOptions, 'answer'>
-}
-
 /** The tasks of one pool that people have cancelled, until each has ended. */
 export class Cancellations {
-  readonly #pool: CancellationsContext
+  readonly #pool: PoolContext
   readonly #current = new Set<Cancellation>()
   readonly #burials = new Set<Promise<void>>()
 
-  constructor(pool: CancellationsContext) {
+  constructor(pool: PoolContext) {
     this.#pool = pool
   }
 
@@ -83,7 +78,7 @@ export class Cancellations {
       (notice?.lease === undefined ? undefined : feed.leases?.refOf(notice.lease)) ?? ref
     const lastRun = { kind: 'cancelled', detail: cancelledDetail(how) } as const
     const tasks = mine.map(({ given }) => ({ ref: refOf(given), lastRun }))
-    const found = await settlePast(this.#pool.options, tasks)
+    const found = await this.#pool.aside.settlePast(this.#pool.options.worker, tasks)
     for (const [i, cancellation] of mine.entries())
       this.#buried(pid, cancellation, lastRun, reportOf(found[i], cancellation))
     this.#pool.dispatch()

@@ -59,8 +59,6 @@ export class Feeder {
   #given = 0
   /** Work on the files of tasks whose worker has ended; other workers get these tasks when it is done. */
   readonly #settling = new Set<Promise<void>>()
-  /** The tasks of workers that ended while the roster was closing, with the workers' pids. */
-  readonly cutAtEnd: Array<Had & { readonly pid: number }> = []
   readonly #renewal: NodeJS.Timeout | undefined
 
   /**
@@ -291,8 +289,7 @@ export class Feeder {
     const gone = worker.work.tasks.ended.map(({ ref }) => ({ ref, kind: 'gone', ranMs: 0 }) as const)
     this.#pool.tell(worker.pid, gone)
     const left = worker.work.tasks.left.filter(ref => !buried.has(ref))
-    if (this.roster.isClosed) this.cutAtEnd.push(...cut.map(had => ({ ...had, pid: worker.pid })))
-    const excused = this.roster.isClosed ? [] : lastRuns.excused(cut)
+    const excused = lastRuns.excused(cut)
     // killed from outside, even if the worker was asked to end, or about to
     const isByOthers = exit.signal !== null && worker.killed === undefined && all.length > 0
     const isDeath = exit.why === 'failed' || (isByOthers && exit.why !== 'faulted')
@@ -348,10 +345,9 @@ export class Feeder {
 
   /** Clears the marks of excused tasks before others get them, because a daemon that ends before they have run remembers no excuse. */
   async #unmark({ pid }: WorkerProcess, excused: readonly Excused[], left: readonly Ref[]): Promise<void> {
-    const { feed, lastRuns, events } = this.#pool
-    const reports = (await clearMarks(this.roster.options, excused, events)).filter(({ ref }) =>
-      left.includes(ref),
-    )
+    const { feed, lastRuns, events, aside, options } = this.#pool
+    const cleared = await clearMarks(aside, options.worker, excused, events)
+    const reports = cleared.filter(({ ref }) => left.includes(ref))
     const over = new Set(reports.map(({ ref }) => ref))
     if (over.size > 0) {
       lastRuns.reported(reports)

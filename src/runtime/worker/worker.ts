@@ -5,7 +5,7 @@ import type { SignalNews } from '../../base/task/schedule.js'
 import type { Engine } from '../../engines/open-engine.js'
 import { Hide } from '../../formats/protocol/hide.js'
 import { checkSendable, partsOf } from '../ipc/frames.js'
-import type { AfterKill, MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
+import type { DoAside, MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import type { CurrentDaemon } from '../tasks/daemon.js'
 import type { BesideExecutor } from './beside-executor.js'
 import type { Executor, ExecutorListener } from './executor.js'
@@ -56,7 +56,7 @@ interface SharedProcess {
 /**
  * Receives messages from the master, has them carried out, and reports the results.
  *
- * States: silent (until `open` or `after-kill`) → loading → ready → drained.
+ * States: silent (until `open`) → loading → ready → drained.
  */
 export class Worker {
   readonly #home: WorkerHome
@@ -92,8 +92,8 @@ export class Worker {
     switch (message.type) {
       case 'open':
         return void this.#open(message.options)
-      case 'after-kill':
-        return void this.#actAfterKill(message)
+      case 'do-aside':
+        return void this.#doAside(message)
       case 'run':
         return this.#loop?.take(message)
       case 'signal':
@@ -322,10 +322,10 @@ export class Worker {
     else this.#beside.setDeadline(afterMs, task)
   }
 
-  /** Settles what killed processes have left, instead of running tasks. */
-  async #actAfterKill(message: AfterKill): Promise<void> {
-    const { answerAfterKill } = await import('./after-a-kill.js')
-    this.#send(await answerAfterKill(options => this.#engineOf(options), message))
+  /** Works for the master in a program that has no process aside. */
+  async #doAside(message: DoAside): Promise<void> {
+    const { answerAside } = await import('./after-a-kill.js')
+    this.#send(await answerAside(message, options => this.#engineOf(options)))
   }
 
   /** Ends the interpreters and programs in good order, and exits. Call it when all tasks are done. */
