@@ -30,6 +30,7 @@ async function open(spool: string, handle: Handle, rssBytes = 0, claims?: Claims
           chain: [({ claim }) => handle(claim.ref)],
           context: { spool, log() {} },
           chdir: spool,
+          hosts: [],
           concurrency: 1,
         },
         listener,

@@ -556,6 +556,7 @@ export class Loop implements ExecutorListener {
     this.#wake()
   }
 
+  /** Call it when the executor is not open for now, and its runs have ended. */
   closed(): void {
     this.#handBack() // so that other workers can run the tasks before the executor is open again
     this.#wake()

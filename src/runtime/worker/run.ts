@@ -41,6 +41,8 @@ export class Run {
   /** True once the master has been told that the task is running. */
   isAnnounced = false
   hasEnded = false
+  /** The number by which the host knows the task, if a host runs it. */
+  hostNumber: number | undefined
   /** True while a program runs for the task. A cancel ends that, at the latest by SIGKILL, so the worker need not be killed. */
   isProgram = false
   #cancelled: Error | undefined
