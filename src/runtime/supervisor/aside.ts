@@ -9,7 +9,7 @@ import {
   type WorkerMessage,
   type WorkerOptions,
 } from '../ipc/messages.js'
-import type { NamedRef } from './given-tasks.js'
+import type { Excused } from './cut-short.js'
 import type { WorkerPort } from './worker-port.js'
 
 /** How long an answer may take. Generous, because the machine may be busy: a question is about a few hundred files at most. */
@@ -21,11 +21,6 @@ const HELD_UP = {
   untouched: 'its spool cannot be reached',
 } as const
 
-interface MarkedTask extends NamedRef, MarkedRef {
-  /** Another worker has the task, and may run it. */
-  readonly isRecalled: boolean
-}
-
 /**
  * Clears the marks of tasks whose last run was ended through no fault of their own, as if the run had not taken place. A mark
  * that is left counts as a crash.
@@ -35,14 +30,14 @@ interface MarkedTask extends NamedRef, MarkedRef {
 export async function clearMarks(
   aside: AsideProcess,
   options: WorkerOptions,
-  tasks: readonly MarkedTask[],
+  tasks: readonly Excused[],
   events: Emitter,
 ): Promise<readonly Report[]> {
   if (tasks.length === 0) return []
   const found = await aside.settlePast(options, tasks)
   const faults = found.filter(each => typeof each === 'string')
-  const left = tasks.filter(({ isRecalled }, i) => !isRecalled && typeof found[i] === 'string')
-  const names = left.map(({ name }) => name)
+  const left = tasks.filter(({ given }, i) => !given.isRecalled && typeof found[i] === 'string')
+  const names = left.map(({ given }) => given.name)
   const { spool } = options
   if (names.length > 0) events.emit('marks-left', { spool, names, error: faults.at(-1) ?? '' })
   return found.filter(each => typeof each === 'object' && each !== null)

@@ -1,15 +1,14 @@
 import { Alarm, STEP_MS, STOPPED_MS, Stall, withDeadline } from '../../base/clock.js'
 import type { RespawnPace } from '../../base/respawn-pace.js'
-import type { LastRun } from '../../base/task/last-run.js'
 import type { Ref } from '../../base/task/ref.js'
 import { type Found, isHandled, type Report } from '../../base/task/report.js'
 import type { SlotWish } from '../../base/task/terms.js'
 import { clearMarks } from './aside.js'
 import type { Cancellations } from './cancellations.js'
 import type { CrashedTasks } from './crashed-tasks.js'
-import { lastRunOf } from './cut-short.js'
+import { type Excused, lastRunOf } from './cut-short.js'
 import { dispatch } from './dispatcher.js'
-import { type Begun, begunOf, type Had } from './given-tasks.js'
+import type { Given } from './given-tasks.js'
 import type { Halt } from './halt.js'
 import type { PoolContext } from './pool-options.js'
 import { Roster, type RosterOptions } from './roster.js'
@@ -32,8 +31,6 @@ export interface FeederContext extends PoolContext {
   /** `count` more tasks have ended. */
   progressed(count: number): void
 }
-
-type Excused = Had & { readonly lastRun: LastRun }
 
 /** A worker that does not answer a recall within this time runs something slow. */
 const SILENT_MS = 100
@@ -178,13 +175,12 @@ export class Feeder {
     const { feed, looker } = this.#pool
     const unclear = isSilent(worker) ? worker.work.tasks.unclear : []
     if (unclear.length === 0 || looker === undefined) return
-    const refs = unclear.map(([, { ref }]) => ref)
+    const refs = unclear.map(({ ref }) => ref)
     const found = await looker.look(refs)
     if (found === undefined || !isSilent(worker)) return
     // a task that another worker has by now is locked by that worker, or gone because it ran there
-    const its = new Map(unclear.map(([number], i) => [number, found[i] ?? 'due'] as const))
-    for (const [number, { ref, isRecalled }] of unclear)
-      if (isRecalled && !this.#withdrawn.has(ref)) its.delete(number)
+    const its = new Map(unclear.map((given, i) => [given, found[i] ?? 'due'] as const))
+    for (const given of unclear) if (given.isRecalled && !this.#withdrawn.has(given.ref)) its.delete(given)
     const looked = worker.work.tasks.looked(its)
     worker.work.noteActivity()
     if (looked === undefined) return
@@ -272,14 +268,14 @@ export class Feeder {
     const all = worker.work.tasks.had
     const cut = all
       .filter(({ ref }) => !buried.has(ref))
-      .map(had => ({
-        ...had,
-        lastRun: lastRunOf(had, worker.killed, exit, worker.isInnocent(had.number)),
+      .map(given => ({
+        given,
+        lastRun: lastRunOf(given, worker.killed, exit, worker.isInnocent(given.number)),
       }))
-    if (feed.leases === undefined) for (const { ref, lastRun } of cut) lastRuns.add(ref, lastRun)
+    if (feed.leases === undefined) for (const { given, lastRun } of cut) lastRuns.add(given.ref, lastRun)
     else
       feed.lose({
-        cutShort: cut.flatMap(({ ref, lastRun, lease }) =>
+        cutShort: cut.flatMap(({ given: { ref, lease }, lastRun }) =>
           lease === undefined ? [] : [{ ref, lastRun, lease }],
         ),
         worker: { identity: worker.identity, leases: all.flatMap(({ lease }) => lease ?? []) },
@@ -289,7 +285,7 @@ export class Feeder {
     const gone = worker.work.tasks.ended.map(({ ref }) => ({ ref, kind: 'gone', ranMs: 0 }) as const)
     this.#pool.tell(worker.pid, gone)
     const left = worker.work.tasks.left.filter(ref => !buried.has(ref))
-    const excused = lastRuns.excused(cut)
+    const excused = lastRuns.excused(cut.map(({ given }) => given))
     // killed from outside, even if the worker was asked to end, or about to
     const isByOthers = exit.signal !== null && worker.killed === undefined && all.length > 0
     const isDeath = exit.why === 'failed' || (isByOthers && exit.why !== 'faulted')
@@ -321,9 +317,9 @@ export class Feeder {
     const { pid, work } = worker
     const { code, signal, why } = exit
     const isReplaced = why === 'failed' && mayBeReplaced
-    const tell = (begun: readonly Begun[]) => {
+    const tell = (begun: readonly Given[]) => {
       const running = begun.map(({ name }) => name)
-      const overran = begun.filter(({ startedAt }) => worker.hasOverrun(startedAt)).map(({ name }) => name)
+      const overran = begun.filter(({ beganAt }) => worker.hasOverrun(beganAt)).map(({ name }) => name)
       const isOwn = worker.killed?.kind === 'own-deadline'
       if (overran.length > 0) events.emit('tasks-overran', { spool, pid, names: overran, isOwn })
       if (isDeath) events.emit('worker-died', { spool, pid, code, signal, running, isReplaced })
@@ -331,15 +327,16 @@ export class Feeder {
     const { unclear } = work.tasks
     if (unclear.length === 0 || looker === undefined || feed.leases !== undefined)
       return void tell(work.tasks.begun)
-    const refs = unclear.map(([, { ref }]) => ref)
-    const sinceMs = Math.min(...unclear.map(([, { givenAtMs }]) => givenAtMs))
+    const refs = unclear.map(({ ref }) => ref)
+    const sinceMs = Math.min(...unclear.map(({ givenAtMs }) => givenAtMs))
     const looked = looker.begun(refs, sinceMs)
     return withDeadline(looked, LOOK_MS, () => undefined).then(found => {
       if (found === undefined) return tell(work.tasks.begun)
-      const ran = unclear.filter(
-        ([number, { isRecalled }], i) => isBegun(found[i], isRecalled) && !worker.isInnocent(number),
+      tell(
+        unclear.filter(
+          ({ number, isRecalled }, i) => isBegun(found[i], isRecalled) && !worker.isInnocent(number),
+        ),
       )
-      tell(ran.map(([, given]) => begunOf(given, work.tasks.heardAt)))
     })
   }
 

@@ -330,7 +330,7 @@ function workerStats(worker: WorkerProcess, isLone: boolean) {
     busyMs: activity.busyMs,
     paceMs: pace.ms ?? null,
     outstanding,
-    running: tasks.begun.map(({ name, startedAt }) => ({ ref: name, sinceMs: epochMs(startedAt) })),
+    running: tasks.begun.map(({ name, beganAt }) => ({ ref: name, sinceMs: epochMs(beganAt) })),
     signals: signals.running,
   }
 }

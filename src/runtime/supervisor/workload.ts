@@ -2,7 +2,7 @@ import type { Ref, TaskName } from '../../base/task/ref.js'
 import { isHandled, type Report } from '../../base/task/report.js'
 import type { WorkerMessage } from '../ipc/messages.js'
 import { assertBelow, eachOf, eachReport, type PackedReports } from '../ipc/reports.js'
-import { GivenTasks, nameOf } from './given-tasks.js'
+import { GivenTasks } from './given-tasks.js'
 import type { Reported } from './worker-port.js'
 
 /**
@@ -71,8 +71,7 @@ export class Workload {
   }
 
   nameOf(number: number | null): TaskName | null {
-    const given = number === null ? undefined : this.tasks.of(number)
-    return given === undefined ? null : nameOf(given)
+    return number === null ? null : (this.tasks.of(number)?.name ?? null)
   }
 
   postpone(ms: number): void {
@@ -312,12 +311,12 @@ function takeReports(message: PackedReports, given: GivenTasks): Reported {
     const ended = given.end(number)
     if (ended === undefined) return
     ended.watcher?.reported('ok')
-    const { ref, notice, isAnnounced, isRecalled } = ended
-    if (isAnnounced) known.add(nameOf(ended))
+    const { ref, name, notice, isAnnounced, isRecalled } = ended
+    if (isAnnounced) known.add(name)
     if (isRecalled) late.push({ ref, name: notice?.name, kind: 'ok', ranMs: 0 })
     else {
       done.push(ref)
-      doneNames.push(nameOf(ended))
+      doneNames.push(name)
     }
   })
   const givenOf = (number: number) => given.of(number)
@@ -325,7 +324,7 @@ function takeReports(message: PackedReports, given: GivenTasks): Reported {
     const ended = given.end(number)
     ended?.watcher?.reported(report.kind, report.detail)
     if (ended === undefined || (ended.isRecalled && report.kind === 'untouched')) return
-    if (ended.isAnnounced) known.add(nameOf(ended))
+    if (ended.isAnnounced) known.add(ended.name)
     const list = ended.isRecalled ? late : reports
     list.push(report)
     if (ended.isGone && report.kind !== 'gone') list.push({ ...report, kind: 'gone' }) // later than what the report says
