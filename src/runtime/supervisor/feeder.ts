@@ -50,8 +50,6 @@ export class Feeder {
     setImmediate(() => this.#check(performance.now() - dueAt)) // measured anew: the process may have been stopped again
   })
   readonly #stall = new Stall()
-  /** The refs that were withdrawn, may have begun, and have been given to no other worker since. */
-  readonly #withdrawn = new Set<Ref>()
   /** The number of refs that were ever given out. */
   #given = 0
   /** Work on the files of tasks whose worker has ended; other workers get these tasks when it is done. */
@@ -131,7 +129,6 @@ export class Feeder {
   #give(worker: WorkerProcess, refs: readonly Ref[], how?: HowGiven): void {
     const { feed, lastRuns } = this.#pool
     this.#given += refs.length
-    this.#forgetWithdrawn(refs)
     worker.run(refs, lastRuns.among(refs), feed.state.slots, how)
   }
 
@@ -161,14 +158,7 @@ export class Feeder {
     const refs = worker.recall()
     feed.lose({ refs })
     if (feed.leases !== undefined) return // such a ref does not say where to look
-    for (const ref of refs) this.#withdrawn.add(ref)
-    setTimeout(() => {
-      void this.#lookAt(worker).finally(() => this.#forgetWithdrawn(refs))
-    }, SILENT_MS).unref()
-  }
-
-  #forgetWithdrawn(refs: readonly Ref[]): void {
-    if (this.#withdrawn.size > 0) for (const ref of refs) this.#withdrawn.delete(ref)
+    setTimeout(() => void this.#lookAt(worker), SILENT_MS).unref()
   }
 
   async #lookAt(worker: WorkerProcess): Promise<void> {
@@ -180,7 +170,8 @@ export class Feeder {
     if (found === undefined || !isSilent(worker)) return
     // a task that another worker has by now is locked by that worker, or gone because it ran there
     const its = new Map(unclear.map((given, i) => [given, found[i] ?? 'due'] as const))
-    for (const given of unclear) if (given.isRecalled && !this.#withdrawn.has(given.ref)) its.delete(given)
+    const others = this.#refsOfOthers(worker)
+    for (const given of unclear) if (given.isRecalled && others.has(given.ref)) its.delete(given)
     const looked = worker.work.tasks.looked(its)
     worker.work.noteActivity()
     if (looked === undefined) return
@@ -192,12 +183,17 @@ export class Feeder {
 
   /** Takes in the answer to a recall: what the worker had begun is its own again, unless another worker has it by now. */
   #recalled(worker: WorkerProcess, begun: readonly number[]): void {
-    const { feed, allWorkers } = this.#pool
-    const others = allWorkers.filter(each => each !== worker)
-    const isFree = (ref: Ref) => feed.leases === undefined && !others.some(({ work }) => work.tasks.owns(ref)) // a ref that stands for any task cannot be kept
+    const { feed } = this.#pool
+    const others = this.#refsOfOthers(worker)
+    const isFree = (ref: Ref) => feed.leases === undefined && !others.has(ref) // a ref that stands for any task cannot be kept
     const { kept, dropped } = worker.work.recalled(begun, isFree)
     feed.lose({ refs: dropped })
     if (kept.length > 0) feed.report({ found: { begun: kept, reports: [] } })
+  }
+
+  #refsOfOthers(worker: WorkerProcess): ReadonlySet<Ref> {
+    const others = this.#pool.allWorkers.filter(each => each !== worker)
+    return new Set(others.flatMap(({ work }) => work.tasks.left))
   }
 
   /** For how long nothing was given out although tasks were due and a worker was idle, in milliseconds. */

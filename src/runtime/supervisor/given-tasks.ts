@@ -140,12 +140,6 @@ export class GivenTasks {
     return this.#next
   }
 
-  /** True if the worker has this ref, and it was not recalled. */
-  owns(ref: Ref): boolean {
-    for (const given of this.#given.values()) if (given.ref === ref && !given.isRecalled) return true
-    return false
-  }
-
   of(number: number): Given | undefined {
     return this.#given.get(number)
   }
