@@ -152,7 +152,7 @@ const MESSAGES: Readonly<Record<Type, Fields>> = {
   claimed: { claims: 'list' },
   'run-began': { number: 'count', task: 'object' },
   'run-died': { task: 'object', end: 'object' },
-  'run-ended': { number: 'count', end: 'object' },
+  'run-ended': { number: 'count', task: 'object', end: 'object' },
   'signal-news': { news: 'object' },
   'signal-started': { number: 'count' },
   'signal-ended': { number: 'count' },

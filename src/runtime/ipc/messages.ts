@@ -161,8 +161,8 @@ export type WorkerMessage =
     }
   /** Sent if the master follows runs, right before the function is called. */
   | { readonly type: 'run-began'; readonly number: number; readonly task: BegunTask }
-  /** Sent if the master follows runs, when the run is settled. */
-  | { readonly type: 'run-ended'; readonly number: number; readonly end: RunEnd }
+  /** Sent when a run is settled whose beginning was told. */
+  | { readonly type: 'run-ended'; readonly number: number; readonly task: BegunTask; readonly end: RunEnd }
   /** An earlier run of a task that the worker has claimed ended with the death of its process, and that counts as a crash. */
   | { readonly type: 'run-died'; readonly task: BegunTask; readonly end: RunEnd }
   | { readonly type: 'signal-news'; readonly news: SignalNews }
