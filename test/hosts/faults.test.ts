@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { existsSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
@@ -189,6 +189,29 @@ async def short():
     assert.equal(await daemon.code(), 3)
     assert.match(daemon.output, /done with task uwsgi_spoolfile_on_short.*HARAKIRI/s)
     assert.match(daemon.output, /on_long is buried: .*it overran the deadline that it had set/)
+  })
+
+  it('ends with its own deadline, which is not that of the next task: in a chain with other handlers, several tasks at a time', async () => {
+    const spool = spoolDirectory()
+    const other = join(dirname(spool), 'other.mjs')
+    writeFileSync(other, 'export default () => -2')
+    for (const [i, what] of ['sets', 'takes'].entries())
+      drop(spool, `uwsgi_spoolfile_on_${i}`, packet({ what }))
+    const daemon = await startHost('python', {
+      spool,
+      handler: `
+import time
+def spooler(env):
+    if env[b'what'] == b'sets': uwsgi.set_user_harakiri(1)
+    else: time.sleep(2)
+    return uwsgi.SPOOL_OK
+uwsgi.spooler = spooler
+`,
+      ini: { 'spooler-import': other, drain: true, 'spooler-concurrency': 2 },
+      isUnready: true,
+    })
+    assert.equal(await daemon.code(), 0)
+    assert.doesNotMatch(daemon.output, /HARAKIRI/)
   })
 
   it('closes the descriptor of requests: the next task that needs it runs again in another interpreter', async () => {

@@ -15,6 +15,7 @@ describe('reports on their way to the master', () => {
         ranMs: fc.nat(),
         atMs: fc.nat(),
         reason: fc.constantFrom('alone', 'slot', 'paused', 'unknown-name'),
+        id: fc.string(),
         detail: fc.string(),
       },
       { requiredKeys: ['ref', 'kind', 'ranMs'] },
@@ -92,23 +93,5 @@ describe('reports on their way to the master', () => {
     const outbox = new Outbox(false)
     for (let number = 64; number < 128; number++) outbox.add(number, { ref: '', kind: 'ok', ranMs: 0 })
     assert.deepEqual(outbox.take([], 1).done, [64, 64])
-  })
-
-  it('name only once the slots that thousands of tasks wait for', () => {
-    const outbox = new Outbox(true)
-    const slots = { name: 'few', count: 2 }
-    for (let number = 0; number < 5000; number++)
-      outbox.add(number, { ref: `t${number}`, kind: 'parked', ranMs: 0, reason: 'slot', slots })
-    const text = JSON.stringify(outbox.take([], 5))
-    assert.ok(text.length < 200, text)
-    const got: object[] = []
-    eachReport(
-      JSON.parse(text),
-      number => ({ ref: `t${number}`, notice: undefined }),
-      (_, each) => got.push(each),
-    )
-    assert.equal(got.length, 5000)
-    assert.deepEqual(got[4999], { ref: 't4999', kind: 'parked', ranMs: 0, reason: 'slot', slots })
-    assert.equal(outbox.isEmpty, true)
   })
 })

@@ -4,7 +4,7 @@ import { lastRunAt } from '#src/base/task/last-run.js'
 import { LastRuns, lastRunOf } from '#src/runtime/supervisor/cut-short.js'
 
 describe('a run that its worker’s end cut short', () => {
-  const begun = { startedAt: 1000, givenAtMs: 5, lease: 'a lease' }
+  const begun = { beganAt: 1000, givenAtMs: 5, lease: 'a lease' }
   const exit = { code: null, signal: 'SIGKILL', why: 'failed', isExplained: false } as const
 
   it('is a crash when the worker died by itself', () => {
@@ -23,7 +23,7 @@ describe('a run that its worker’s end cut short', () => {
     const overran = lastRunOf(begun, killed, exit)
     assert.ok(overran.kind === 'crash')
     assert.equal(overran.cause, 'it overran spooler-harakiri (5 s)')
-    assert.deepEqual(lastRunOf({ ...begun, startedAt: 1001 }, killed, exit), { kind: 'blameless' })
+    assert.deepEqual(lastRunOf({ ...begun, beganAt: 1001 }, killed, exit), { kind: 'blameless' })
   })
 
   it('is blameless if the worker was stopped, and a crash if the task overran its own deadline', () => {
@@ -33,7 +33,7 @@ describe('a run that its worker’s end cut short', () => {
 
   it('counts for a file only if the file was marked while the worker had it', () => {
     const now = Date.now()
-    const file = { startedAt: 1000, givenAtMs: now - 60_000, lease: undefined }
+    const file = { beganAt: 1000, givenAtMs: now - 60_000, lease: undefined }
     const crash = lastRunOf(file, undefined, exit)
     for (const [markedAtMs, isOwn] of [
       [now - 70_000, false],
@@ -46,7 +46,7 @@ describe('a run that its worker’s end cut short', () => {
 
   it('beside others is a crash only of tasks whose files were marked early enough to overrun', () => {
     const now = Date.now()
-    const file = { startedAt: performance.now(), givenAtMs: now - 60_000, lease: undefined }
+    const file = { beganAt: performance.now(), givenAtMs: now - 60_000, lease: undefined }
     const killed = { kind: 'harakiri', at: performance.now(), harakiriMs: 5000, concurrency: 2 } as const
     const crash = lastRunOf(file, killed, exit)
     assert.equal(lastRunAt(crash, now - 5100), crash)

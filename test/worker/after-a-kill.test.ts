@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { ReportKind } from '#src/base/task/report.js'
-import type { WorkerOptions } from '#src/runtime/ipc/messages.js'
-import { answerAfterKill } from '#src/runtime/worker/after-a-kill.js'
+import { SETTLE_PAST, type WorkerOptions } from '#src/runtime/ipc/messages.js'
+import { answerAside } from '#src/runtime/worker/after-a-kill.js'
 import { openEngine } from '../helpers/engine.js'
 import { drop, packet } from '../helpers/files.js'
 import { spoolDirectory } from '../helpers/workspace.js'
@@ -19,7 +19,8 @@ async function foundAfter(tries: number, kind: ReportKind) {
   const options = { spool, chain: [], hide: [] } as unknown as WorkerOptions
   const tasks = [{ ref: 'task', lastRun: CANCELLED }]
   const engine = { claims: async () => claims }
-  const answer = await answerAfterKill(() => engine, { type: 'after-kill', id: 7, options, tasks })
+  const args = [options, tasks]
+  const answer = await answerAside({ type: 'do-aside', id: 7, name: SETTLE_PAST, spool, args }, () => engine)
   return 'value' in answer ? answer.value : answer
 }
 

@@ -30,6 +30,7 @@ async function open(spool: string, handle: Handle, rssBytes = 0, claims?: Claims
           chain: [({ claim }) => handle(claim.ref)],
           context: { spool, log() {} },
           chdir: spool,
+          hosts: [],
           concurrency: 1,
         },
         listener,
@@ -163,7 +164,7 @@ describe('an exception outside of every call', () => {
     write()
     await loop.settled()
     const reports = messages.filter(message => message.type === 'reports')
-    const kinds = reports.flatMap(({ packed }) => packed.filter((_, at) => at % 3 === 1))
+    const kinds = reports.flatMap(({ packed }) => packed.filter((_, at) => at % 4 === 1))
     assert.deepEqual(
       kinds.map(kind => REPORT_KINDS[kind]),
       ['untouched'],

@@ -88,7 +88,7 @@ async function pagesOf(...names: readonly string[]) {
         message.type !== 'reports'
           ? []
           : message.packed.flatMap((number, i) =>
-              i % 3 === 0 && REPORT_KINDS[message.packed[i + 1] ?? 0] === 'untouched' ? [number] : [],
+              i % 4 === 0 && REPORT_KINDS[message.packed[i + 1] ?? 0] === 'untouched' ? [number] : [],
             ),
       ),
   }

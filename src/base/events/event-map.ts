@@ -81,7 +81,7 @@ export interface EventMap {
   'task-started': { spool: string; pid: number; name: TaskName }
   /**
    * `done`: the tasks that ran to SPOOL_OK, without details unless there are listeners for single tasks. `reports`: all others.
-   * `known`: the tasks for which 'task-started' was emitted. `ids`: by name, the ids of named tasks that ran to SPOOL_OK.
+   * `known`: the tasks for which 'task-started' was emitted.
    */
   'tasks-reported': {
     spool: string
@@ -89,7 +89,6 @@ export interface EventMap {
     done: readonly TaskName[]
     reports: readonly Report[]
     known: ReadonlySet<TaskName>
-    ids?: ReadonlyMap<TaskName, string>
   }
   /**
    * Packed histograms (task/histogram) of the runs that a worker has reported: how long they took, and how long their tasks

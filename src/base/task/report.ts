@@ -45,6 +45,8 @@ export interface Report {
   readonly pair?: PausedPair | undefined
   /** The task waits for one of these slots (`parked`), or has had one and given it back. */
   readonly slots?: NamedSlots | undefined
+  /** The id of a named task that ran to SPOOL_OK: the file that had it is gone. */
+  readonly id?: string | undefined
   /**
    * For people: the stack, or the reason; for `unknown-name` the name. A report of `later` has a detail only if a run
    * crashed its process: how.

@@ -92,15 +92,15 @@ export class TaskWatch {
     for (const watcher of this.#watchers) watcher.end(new ControlError('stopped', 'the daemon stops'))
   }
 
-  #hear({ spool, done, reports, ids }: EventMap['tasks-reported']): void {
+  #hear({ spool, done, reports }: EventMap['tasks-reported']): void {
     const namesOf = (isIt: (kind: ReportKind) => boolean) =>
       reports.filter(({ kind }) => isIt(kind)).map(nameOf)
     const ok = namesOf(kind => kind === 'ok')
     const names = ok.length === 0 ? done : [...done, ...ok]
     const dead = namesOf(kind => DEAD.has(kind))
     const gone = namesOf(kind => kind === 'gone')
-    const known = ids === undefined || ids.size === 0 ? names : [...names, ...ids.values()]
-    this.#remember({ spool, done: known, dead, gone })
+    const ids = reports.flatMap(({ kind, id }) => (kind === 'ok' ? (id ?? []) : []))
+    this.#remember({ spool, done: ids.length === 0 ? names : [...names, ...ids], dead, gone })
     for (const watcher of this.#watchers) {
       if (watcher.spool !== spool) continue
       const isAwaited = (name: TaskName) => watcher.awaited.delete(name)

@@ -48,10 +48,10 @@ export function checkSendable(what: string, message: MasterMessage | WorkerMessa
   )
 }
 
-/** Cuts a text of code of users, which may have any length, into parts for one frame each. Returns at least one part. */
-export function partsOf(text: string): string[] {
-  const count = Math.max(1, Math.ceil(text.length / PART_CHARS))
-  return Array.from({ length: count }, (_, i) => text.slice(i * PART_CHARS, (i + 1) * PART_CHARS))
+/** Cuts a text of code of users, which may have any length, into parts. Returns at least one. @param chars default: for one frame */
+export function partsOf(text: string, chars = PART_CHARS): string[] {
+  const count = Math.max(1, Math.ceil(text.length / chars))
+  return Array.from({ length: count }, (_, i) => text.slice(i * chars, (i + 1) * chars))
 }
 
 /** Thrown for bytes that cannot be a frame of the other end. */
@@ -152,7 +152,7 @@ const MESSAGES: Readonly<Record<Type, Fields>> = {
   claimed: { claims: 'list' },
   'run-began': { number: 'count', task: 'object' },
   'run-died': { task: 'object', end: 'object' },
-  'run-ended': { number: 'count', end: 'object' },
+  'run-ended': { number: 'count', task: 'object', end: 'object' },
   'signal-news': { news: 'object' },
   'signal-started': { number: 'count' },
   'signal-ended': { number: 'count' },

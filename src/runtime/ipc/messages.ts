@@ -2,7 +2,7 @@ import type { RecycleReason, Stream } from '../../base/events/event-map.js'
 import type { LastRun } from '../../base/task/last-run.js'
 import type { PausedPair } from '../../base/task/pause.js'
 import type { Ref } from '../../base/task/ref.js'
-import type { BegunTask, ClaimNotice, Report, RunEnd } from '../../base/task/report.js'
+import type { BegunTask, ClaimNotice, RunEnd } from '../../base/task/report.js'
 import type { SignalNews } from '../../base/task/schedule.js'
 import type { Delivery, RetryPolicy, SlotNews } from '../../base/task/terms.js'
 import type { PackedReports } from './reports.js'
@@ -103,16 +103,7 @@ export interface HostOptions {
 /** Messages from master to worker. The refs of one worker are numbered from 0 in the order in which they are given. */
 export type MasterMessage =
   | { readonly type: 'open'; readonly options: WorkerOptions }
-  /** Sent instead of `open`, so that nothing is run. The answer is `done-aside`, with `PastSettled`. */
-  | AfterKill
-  /** To a process aside: asks for one of the actions in engines/directory/aside-work.ts. The answer is `done-aside`. */
-  | {
-      readonly type: 'do-aside'
-      readonly id: number
-      readonly name: string
-      readonly spool: string
-      readonly args: readonly unknown[]
-    }
+  | DoAside
   | ({ readonly type: 'run' } & GivenRun)
   /** Asks the worker to run the handler of this signal as soon as one of its `concurrency` places is free. */
   | { readonly type: 'signal'; readonly number: number }
@@ -170,8 +161,8 @@ export type WorkerMessage =
     }
   /** Sent if the master follows runs, right before the function is called. */
   | { readonly type: 'run-began'; readonly number: number; readonly task: BegunTask }
-  /** Sent if the master follows runs, when the run is settled. */
-  | { readonly type: 'run-ended'; readonly number: number; readonly end: RunEnd }
+  /** Sent when a run is settled whose beginning was told. */
+  | { readonly type: 'run-ended'; readonly number: number; readonly task: BegunTask; readonly end: RunEnd }
   /** An earlier run of a task that the worker has claimed ended with the death of its process, and that counts as a crash. */
   | { readonly type: 'run-died'; readonly task: BegunTask; readonly end: RunEnd }
   | { readonly type: 'signal-news'; readonly news: SignalNews }
@@ -244,21 +235,24 @@ export interface MarkedRef {
 }
 
 /**
- * Settles the runs that were cut short because their process was ended, as `lastRun` says. A blameless task loses its mark, as if
- * the run had not taken place. A cancelled task is buried. A task without such a mark was settled in time, or had not begun: it
- * is left as it is.
+ * To a process that runs no task: asks for SETTLE_PAST, or for one of the actions in engines/directory/aside-work.ts. The answer is
+ * `done-aside`.
  */
-export interface AfterKill {
-  readonly type: 'after-kill'
+export interface DoAside {
+  readonly type: 'do-aside'
   readonly id: number
-  readonly options: WorkerOptions
-  readonly tasks: readonly MarkedRef[]
+  readonly name: string
+  readonly spool: string
+  readonly args: readonly unknown[]
 }
 
 /**
- * The result of `after-kill` for each task: what has become of it, or what holds it up. Null: it has no such mark, and may run.
+ * Settles the runs of tasks that were cut short because their process was ended, as `lastRun` says. A blameless task loses its
+ * mark, as if the run had not taken place. A cancelled task is buried. A task without such a mark was settled in time, or had not
+ * begun: it is left as it is. The arguments are `WorkerOptions` and the list of `MarkedRef`. The result for each task is what has
+ * become of it, or what holds it up (`Report`); null: it has no such mark, and may run.
  */
-export type PastSettled = ReadonlyArray<Report | null>
+export const SETTLE_PAST = 'settle-past'
 
 /** News of single runs, for those who follow them. */
 export type RunNews = Extract<WorkerMessage, { type: `run-${string}` }>

@@ -7,25 +7,18 @@ import {
   REPORT_KINDS,
   type Report,
   type ReportKind,
-  waitsForSlot,
 } from '../../base/task/report.js'
-import type { NamedSlots, SlotWish, Terms } from '../../base/task/terms.js'
+import type { SlotWish, Terms } from '../../base/task/terms.js'
 
 /** Reports as flat numbers, because at 50,000 tasks per second JSON of objects would cost more than running the tasks. */
 export interface PackedReports {
   readonly type: 'reports'
   /** Runs that ended with SPOOL_OK and need no details: pairs of first number and count. */
   readonly done: readonly number[]
-  /** Tasks that found no slot, by name: pairs of first number and count, because there may be thousands in a row. */
-  readonly waiting?: ReadonlyArray<{ readonly slots: NamedSlots; readonly numbers: readonly number[] }>
-  /** Tasks whose time has not come: pairs of number and due time, epoch ms. There may be thousands in a row. */
-  readonly later?: readonly number[]
-  /** Triples of number, kind (index in REPORT_KINDS) and run time in ms. */
+  /** Four numbers per report: number, kind (index in REPORT_KINDS), run time in ms, and `atMs`, or NOT_SAID. */
   readonly packed: readonly number[]
   /** The further fields of reports, by number. Few reports have any. */
   readonly more?: { readonly [number: string]: MoreOfReport }
-  /** The ids of named tasks that ran to SPOOL_OK, by number. They are sent because the files that had them are gone. */
-  readonly ids?: { readonly [number: string]: string }
   /** The times of all runs whose end is in this message. Absent: no run has ended. */
   readonly times?: RunTimes
   /** All runs of named tasks that began or ended since the last message. */
@@ -40,7 +33,11 @@ export interface PackedReports {
   readonly following?: number
 }
 
-type MoreOfReport = Omit<Report, 'ref' | 'kind' | 'ranMs'>
+const NOT_SAID = -1
+/** How many numbers in `packed` belong together. */
+const WIDTH = 4
+
+type MoreOfReport = Omit<Report, 'ref' | 'kind' | 'ranMs' | 'atMs'>
 
 const KIND_NUMBERS = new Map(REPORT_KINDS.map((kind, number) => [kind, number]))
 
@@ -58,11 +55,8 @@ export class Outbox {
   readonly #waited = new Histogram()
   readonly named = new NamedRunCounts()
   #done: number[] = []
-  readonly #waiting = new Map<string, { readonly slots: NamedSlots; readonly numbers: number[] }>()
-  #later: number[] = []
   #packed: number[] = []
   #more: Record<string, MoreOfReport> | undefined
-  #ids: Record<string, string> | undefined
   #hasTrouble = false
 
   /** @param isListenedTo true if even tasks that ended with SPOOL_OK are reported one by one, with their times */
@@ -71,8 +65,7 @@ export class Outbox {
   }
 
   get isEmpty(): boolean {
-    const count = this.#done.length + this.#packed.length + this.#later.length + this.#waiting.size
-    return count === 0
+    return this.#done.length + this.#packed.length === 0
   }
 
   /** True while a failure of a task is not sent yet. If this process ended now, nobody would hear of that failure. */
@@ -82,35 +75,20 @@ export class Outbox {
 
   add(number: number, report: Report): void {
     this.#hasTrouble ||= isTrouble(report.kind)
-    if (report.kind === 'ok' && !this.#isListenedTo && report.slots === undefined)
+    const { kind, ranMs, name, task, atMs, reason, pair, slots, id, detail, attempt, waitMs } = report
+    if (kind === 'ok' && !this.#isListenedTo && slots === undefined && id === undefined)
       return addTo(this.#done, number)
-    if (waitsForSlot(report) && report.detail === undefined) return this.#wait(number, report.slots)
-    if (isOnlyLater(report)) return void this.#later.push(number, report.atMs)
-    this.#packed.push(number, KIND_NUMBERS.get(report.kind) ?? 0, Math.round(report.ranMs))
-    const { name, task, atMs, reason, pair, slots, detail, attempt, waitMs } = report
-    const isPlain =
-      atMs === undefined && reason === undefined && detail === undefined && attempt === undefined
-    if (isPlain && name === undefined && task === undefined && slots === undefined) return
+    this.#packed.push(number, KIND_NUMBERS.get(kind) ?? 0, Math.round(ranMs), atMs ?? NOT_SAID)
+    const isPlain = reason === undefined && detail === undefined && attempt === undefined
+    if (isPlain && name === undefined && task === undefined && slots === undefined && id === undefined) return
     this.#more ??= {}
-    this.#more[number] = { name, task, atMs, reason, pair, slots, detail, attempt, waitMs } // JSON leaves out undefined fields
-  }
-
-  /** Adds the id of a task. Call it besides `add`. */
-  addId(number: number, id: string): void {
-    this.#ids ??= {}
-    this.#ids[number] = id
+    this.#more[number] = { name, task, reason, pair, slots, id, detail, attempt, waitMs } // JSON leaves out undefined fields
   }
 
   /** Adds the times of a run. Call it besides `add`. */
   addTimes(ranMs: number, waitedMs: number): void {
     this.#ran.add(ranMs * 1000)
     this.#waited.add(waitedMs * 1000)
-  }
-
-  #wait(number: number, slots: NamedSlots): void {
-    const waiting = this.#waiting.get(slots.name) ?? { slots, numbers: [] } // a worker knows one count per name
-    this.#waiting.set(slots.name, waiting)
-    addTo(waiting.numbers, number)
   }
 
   take(started: readonly number[], busyMs: number): PackedReports {
@@ -120,20 +98,14 @@ export class Outbox {
       done: this.#done,
       packed: this.#packed,
       ...(this.#more === undefined ? {} : { more: this.#more }),
-      ...(this.#ids === undefined ? {} : { ids: this.#ids }),
-      ...(this.#later.length === 0 ? {} : { later: this.#later }),
-      ...(this.#waiting.size === 0 ? {} : { waiting: [...this.#waiting.values()] }),
       ...(this.#ran.count === 0 ? {} : { times: this.#takeTimes() }),
       ...(named === undefined ? {} : { named }),
       started,
       busyMs,
     }
     this.#done = []
-    this.#later = []
     this.#packed = []
     this.#more = undefined
-    this.#ids = undefined
-    this.#waiting.clear()
     this.#hasTrouble = false
     return message
   }
@@ -144,13 +116,6 @@ export class Outbox {
     this.#waited.clear()
     return { ran, waited }
   }
-}
-
-/** True if the report says only when the task is due, as for a task that nobody began. */
-function isOnlyLater(report: Report): report is Report & { readonly atMs: number } {
-  const { kind, atMs, ranMs, name, task, detail, attempt } = report
-  if (kind !== 'later' || atMs === undefined || ranMs > 0) return false
-  return name === undefined && task === undefined && detail === undefined && attempt === undefined
 }
 
 /** Counts runs by the name of their task. */
@@ -217,15 +182,13 @@ export function eachOf(pairs: readonly number[], tell: (number: number) => void)
  *
  * @throws Error if a number is of no task
  */
-export function assertBelow({ done, packed, later = [], waiting = [] }: PackedReports, limit: number): void {
+export function assertBelow({ done, packed }: PackedReports, limit: number): void {
   const look = (first = 0, count = 0) => {
     if (!(first >= 0 && first + count <= limit))
       throw new Error(`expected the numbers of tasks that it was given, got ${count} from ${first} on`)
   }
-  for (const pairs of [done, ...waiting.map(({ numbers }) => numbers)])
-    for (let i = 0; i < pairs.length; i += 2) look(pairs[i], pairs[i + 1])
-  for (let i = 0; i < later.length; i += 2) look(later[i], 1)
-  for (let i = 0; i < packed.length; i += 3) look(packed[i], 1)
+  for (let i = 0; i < done.length; i += 2) look(done[i], done[i + 1])
+  for (let i = 0; i < packed.length; i += WIDTH) look(packed[i], 1)
 }
 
 /** A task that a worker was given, and the notice of its claim, if the worker has sent one. */
@@ -244,31 +207,19 @@ export function eachReport(
   given: (number: number) => GivenTask | undefined,
   tell: (number: number, report: Report) => void,
 ): void {
-  const { packed, more, later = [], waiting = [] } = message
-  for (let i = 0; i < packed.length; i += 3) {
+  const { packed, more } = message
+  for (let i = 0; i < packed.length; i += WIDTH) {
     const number = packed[i] ?? 0
     const kind = REPORT_KINDS[packed[i + 1] ?? 0]
     const task = given(number)
     if (kind === undefined || task === undefined) continue
     const { ref, notice } = task
     const ranMs = packed[i + 2] ?? 0
+    const atMs = packed[i + 3] ?? NOT_SAID
     const rest = more?.[number]
     const name = notice === undefined ? undefined : { name: notice.name }
-    const isPlain = rest === undefined && name === undefined
-    tell(number, isPlain ? { ref, kind, ranMs } : { ref, kind, ranMs, ...name, ...rest }) // one object per task
+    const at = atMs === NOT_SAID ? undefined : { atMs }
+    const isPlain = rest === undefined && name === undefined && at === undefined
+    tell(number, isPlain ? { ref, kind, ranMs } : { ref, kind, ranMs, ...name, ...at, ...rest }) // one object per task
   }
-  for (let i = 0; i < later.length; i += 2) {
-    const number = later[i] ?? 0
-    const task = given(number)
-    if (task === undefined) continue
-    const { ref, notice } = task
-    tell(number, { ref, name: notice?.name, kind: 'later', ranMs: 0, atMs: later[i + 1] })
-  }
-  for (const { slots, numbers } of waiting)
-    eachOf(numbers, number => {
-      const task = given(number)
-      if (task === undefined) return
-      const name = task.notice === undefined ? undefined : { name: task.notice.name }
-      tell(number, { ref: task.ref, ...name, kind: 'parked', ranMs: 0, reason: 'slot', slots })
-    })
 }

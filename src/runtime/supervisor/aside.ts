@@ -2,9 +2,15 @@ import { toError } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import { isHeldUp, type Looker, type Report } from '../../base/task/report.js'
 import type { Aside, AsideResult } from '../../engines/directory/aside-work.js'
-import type { AfterKill, MarkedRef, MasterMessage, PastSettled, WorkerMessage } from '../ipc/messages.js'
-import type { NamedRef } from './given-tasks.js'
-import type { SpawnOptions, WorkerPort } from './worker-port.js'
+import {
+  type DoAside,
+  type MarkedRef,
+  SETTLE_PAST,
+  type WorkerMessage,
+  type WorkerOptions,
+} from '../ipc/messages.js'
+import type { Excused } from './cut-short.js'
+import type { WorkerPort } from './worker-port.js'
 
 /** How long an answer may take. Generous, because the machine may be busy: a question is about a few hundred files at most. */
 const TIMEOUT_MS = 15_000
@@ -15,34 +21,6 @@ const HELD_UP = {
   untouched: 'its spool cannot be reached',
 } as const
 
-interface MarkedTask extends NamedRef, MarkedRef {
-  /** Another worker has the task, and may run it. */
-  readonly isRecalled: boolean
-}
-
-/**
- * Has a process aside settle the past of tasks, because the master opens no task file.
- *
- * @returns for each task what has become of it, or a text that says why it could not be dealt with; null: it may run
- */
-export async function settlePast(
-  { worker, openPort, openAside = openPort }: Omit<SpawnOptions, 'answer'>,
-  tasks: readonly MarkedRef[],
-): Promise<ReadonlyArray<Report | string | null>> {
-  const aside = new AsideProcess(openAside)
-  const marked = tasks.map(({ ref, lastRun }) => ({ ref, lastRun }))
-  try {
-    const found = await aside.reply({ type: 'after-kill', id: 0, options: worker, tasks: marked })
-    return (found as PastSettled).map(report =>
-      report !== null && isHeldUp(report) ? (report.detail ?? HELD_UP[report.kind]) : report,
-    )
-  } catch (thrown) {
-    return tasks.map(() => toError(thrown).message)
-  } finally {
-    aside.close()
-  }
-}
-
 /**
  * Clears the marks of tasks whose last run was ended through no fault of their own, as if the run had not taken place. A mark
  * that is left counts as a crash.
@@ -50,16 +28,17 @@ export async function settlePast(
  * @returns what has become of the tasks that do not run again
  */
 export async function clearMarks(
-  options: Omit<SpawnOptions, 'answer'>,
-  tasks: readonly MarkedTask[],
+  aside: AsideProcess,
+  options: WorkerOptions,
+  tasks: readonly Excused[],
   events: Emitter,
 ): Promise<readonly Report[]> {
   if (tasks.length === 0) return []
-  const found = await settlePast(options, tasks)
+  const found = await aside.settlePast(options, tasks)
   const faults = found.filter(each => typeof each === 'string')
-  const left = tasks.filter(({ isRecalled }, i) => !isRecalled && typeof found[i] === 'string')
-  const names = left.map(({ name }) => name)
-  const { spool } = options.worker
+  const left = tasks.filter(({ given }, i) => !given.isRecalled && typeof found[i] === 'string')
+  const names = left.map(({ given }) => given.name)
+  const { spool } = options
   if (names.length > 0) events.emit('marks-left', { spool, names, error: faults.at(-1) ?? '' })
   return found.filter(each => typeof each === 'object' && each !== null)
 }
@@ -69,9 +48,10 @@ const KEPT_MS = 10_000
 
 /** These take longer the larger their directory is. The others take a moment, unless the process is stopped or its disk hangs. */
 const LONG: ReadonlySet<string> = new Set(['sweep', 'forget', 'purge'])
+/** These follow the end of a worker, which is rare. */
+const ONCE: ReadonlySet<string> = new Set(['begun', SETTLE_PAST])
 const UNANSWERED = `the process that was to do it has not answered for ${TIMEOUT_MS / 1000} s`
 
-type Question = AfterKill | Extract<MasterMessage, { type: 'do-aside' }>
 type Reply = Pick<Extract<WorkerMessage, { type: 'done-aside' }>, 'value' | 'error'>
 
 /** The process aside: it does for the master what has to be done to task files. It exists while it is asked from time to time. */
@@ -90,8 +70,27 @@ export class AsideProcess {
   }
 
   readonly ask: Aside = (name, spool, ...args) => {
-    const question: Question = { type: 'do-aside', id: this.#next++, name, spool, args }
-    return this.reply(question, name === 'begun' ? 0 : undefined) as AsideResult<typeof name>
+    return this.#reply(name, spool, args) as AsideResult<typeof name>
+  }
+
+  /**
+   * Settles the past of tasks.
+   *
+   * @returns for each task what has become of it, or a text that says why it could not be dealt with; null: it may run
+   */
+  async settlePast(
+    options: WorkerOptions,
+    tasks: readonly MarkedRef[],
+  ): Promise<ReadonlyArray<Report | string | null>> {
+    const marked = tasks.map(({ ref, lastRun }) => ({ ref, lastRun }))
+    try {
+      const found = await this.#reply(SETTLE_PAST, options.spool, [options, marked])
+      return (found as ReadonlyArray<Report | null>).map(report =>
+        report !== null && isHeldUp(report) ? (report.detail ?? HELD_UP[report.kind]) : report,
+      )
+    } catch (thrown) {
+      return tasks.map(() => toError(thrown).message)
+    }
   }
 
   #giveUp(): void {
@@ -115,9 +114,9 @@ export class AsideProcess {
     for (const id of [...this.#asked.keys()]) this.#answered(id, { error: why })
   }
 
-  async reply(question: Question, keptMs = KEPT_MS): Promise<unknown> {
-    const isLong = question.type === 'do-aside' && LONG.has(question.name)
-    const deadline = isLong ? undefined : setTimeout(() => this.#giveUp(), TIMEOUT_MS).unref()
+  async #reply(name: string, spool: string, args: readonly unknown[]): Promise<unknown> {
+    const question: DoAside = { type: 'do-aside', id: this.#next++, name, spool, args }
+    const deadline = LONG.has(name) ? undefined : setTimeout(() => this.#giveUp(), TIMEOUT_MS).unref()
     const { value, error } = await new Promise<Reply>(resolve => {
       this.#asked.set(question.id, resolve)
       clearTimeout(this.#timer)
@@ -133,7 +132,7 @@ export class AsideProcess {
     clearTimeout(deadline)
     clearTimeout(this.#timer)
     if (this.#asked.size === 0 && this.#port !== undefined)
-      this.#timer = setTimeout(() => this.#end(), keptMs).unref()
+      this.#timer = setTimeout(() => this.#end(), ONCE.has(name) ? 0 : KEPT_MS).unref()
     if (error !== undefined) throw new Error(error)
     return value
   }

@@ -4,8 +4,8 @@ import { SpooldError } from '../../base/errors.js'
 const MAX_BYTES = 64 * 1024 * 1024
 /** Memory per entry besides the characters of its key and value; an estimate. */
 const ENTRY_BYTES = 150
-/** How many entries are checked for each entry that is put, so that ended entries never outnumber the others for long. */
-const LOOKED_AT = 2
+/** While there is room, ended entries are removed at most this often, because all entries are looked at. */
+const SWEEP_MS = 1000
 
 interface Entry {
   readonly value: string
@@ -21,7 +21,7 @@ export class CacheStore {
   #bytes = 0
   /** The earliest time at which an entry expires. */
   #nextEndAt = Number.POSITIVE_INFINITY
-  #round = this.#all()
+  #sweptAt = 0
 
   /** @param values the operation, the cache's name, the key, the value, and the seconds until it expires (0: never) */
   answer([what = '', cache = '', key = '', value = '', seconds = '0']: readonly string[]): readonly string[] {
@@ -62,7 +62,8 @@ export class CacheStore {
   #put(cache: string, key: string, value: string, seconds: number): readonly string[] {
     const bytes = key.length + value.length + ENTRY_BYTES
     this.#remove(cache, key)
-    if (this.#bytes + bytes > MAX_BYTES) this.#removeEnded()
+    const isDue = performance.now() >= this.#sweptAt + SWEEP_MS
+    if (isDue || this.#bytes + bytes > MAX_BYTES) this.#removeEnded()
     if (this.#bytes + bytes > MAX_BYTES)
       throw new SpooldError(
         'REQUEST_INVALID',
@@ -73,31 +74,16 @@ export class CacheStore {
     this.#nextEndAt = Math.min(this.#nextEndAt, endsAt)
     const entries = this.#caches.get(cache) ?? new Map<string, Entry>()
     this.#caches.set(cache, entries.set(key, { value, endsAt }))
-    this.#removeSomeEnded()
     return ['1']
   }
 
-  /** Without this, keys that nobody asks for again would fill the memory up to its limit. */
-  #removeSomeEnded(): void {
-    const now = performance.now()
-    for (let left = now < this.#nextEndAt ? 0 : LOOKED_AT; left > 0; left--) {
-      const { value, done } = this.#round.next()
-      if (done === true) this.#round = this.#all()
-      else if (value.endsAt <= now) this.#remove(value.cache, value.key)
-    }
-  }
-
-  /** Yields all entries. Entries that are put meanwhile come last. */
-  *#all(): Generator<{ readonly cache: string; readonly key: string; readonly endsAt: number }, undefined> {
-    for (const [cache, entries] of this.#caches)
-      for (const [key, { endsAt }] of entries) yield { cache, key, endsAt }
-  }
-
   /**
-   * Does nothing before the first entry has expired, so that a full cache is not searched for each entry that does not fit.
+   * Removes the entries that have expired, because nobody may ask for them again. Does nothing before the first one has expired, so
+   * that a full cache is not searched for each entry that does not fit.
    */
   #removeEnded(): void {
     const now = performance.now()
+    this.#sweptAt = now
     if (now < this.#nextEndAt) return
     this.#nextEndAt = Number.POSITIVE_INFINITY
     for (const [cache, entries] of this.#caches)

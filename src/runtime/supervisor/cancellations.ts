@@ -3,11 +3,10 @@ import { CANCEL_MS, type CancelNews, type CancelResult, cancelledDetail } from '
 import type { LastRun } from '../../base/task/last-run.js'
 import { type Ref, type TaskName, toByteString } from '../../base/task/ref.js'
 import type { Report, ReportKind } from '../../base/task/report.js'
-import { settlePast } from './aside.js'
 import { howOf } from './cut-short.js'
-import { type CancelAnswer, type Given, nameOf, type TaskWatcher } from './given-tasks.js'
+import type { CancelAnswer, Given, TaskWatcher } from './given-tasks.js'
 import type { PoolContext } from './pool-options.js'
-import type { Exit, SpawnOptions } from './worker-port.js'
+import type { Exit } from './worker-port.js'
 import type { WorkerProcess } from './worker-process.js'
 
 /** How often an overdue process is checked for whether it can be killed. */
@@ -17,23 +16,19 @@ const PROGRAM_MS = 2000
 /** Within this time, a worker that is not blocked hands back what it has not begun. */
 const RECALL_MS = 1000
 
-interface CancellationsContext extends PoolContext {
-  readonly options: Omit<SpawnOptions, 'answer'>
-}
-
 /** The tasks of one pool that people have cancelled, until each has ended. */
 export class Cancellations {
-  readonly #pool: CancellationsContext
+  readonly #pool: PoolContext
   readonly #current = new Set<Cancellation>()
   readonly #burials = new Set<Promise<void>>()
 
-  constructor(pool: CancellationsContext) {
+  constructor(pool: PoolContext) {
     this.#pool = pool
   }
 
   /** Ends a task that a worker runs or has claimed. @param tell hears what the cancellation waits for, if that takes long */
   async cancel(name: TaskName, tell: (news: CancelNews) => void): Promise<CancelResult> {
-    const cancellation = [...this.#current].find(each => each.name === name) ?? this.#begin(name)
+    const cancellation = [...this.#current].find(each => each.given.name === name) ?? this.#begin(name)
     if (cancellation === undefined) return { result: 'elsewhere' }
     cancellation.listen(tell)
     return await cancellation.whenEnded
@@ -41,9 +36,9 @@ export class Cancellations {
 
   #begin(name: TaskName): Cancellation | undefined {
     for (const worker of this.#pool.allWorkers)
-      for (const [number, given] of worker.work.tasks.named(name)) {
+      for (const given of worker.work.tasks.named(name)) {
         if (!isHeld(worker, given)) continue
-        const cancellation = new Cancellation(worker, number, given, this.#pool)
+        const cancellation = new Cancellation(worker, given, this.#pool)
         this.#current.add(cancellation)
         void cancellation.whenEnded.then(() => {
           this.#current.delete(cancellation)
@@ -79,11 +74,11 @@ export class Cancellations {
         ? 'did not end by itself, so its process was killed'
         : `its process ${howOf(exit)}`
     const { feed } = this.#pool
-    const refOf = ({ ref, notice }: Given) =>
-      (notice?.lease === undefined ? undefined : feed.leases?.refOf(notice.lease)) ?? ref
+    const refOf = ({ ref, lease }: Given) =>
+      (lease === undefined ? undefined : feed.leases?.refOf(lease)) ?? ref
     const lastRun = { kind: 'cancelled', detail: cancelledDetail(how) } as const
     const tasks = mine.map(({ given }) => ({ ref: refOf(given), lastRun }))
-    const found = await settlePast(this.#pool.options, tasks)
+    const found = await this.#pool.aside.settlePast(this.#pool.options.worker, tasks)
     for (const [i, cancellation] of mine.entries())
       this.#buried(pid, cancellation, lastRun, reportOf(found[i], cancellation))
     this.#pool.dispatch()
@@ -91,12 +86,12 @@ export class Cancellations {
 
   #buried(pid: number, cancellation: Cancellation, lastRun: LastRun, report: Report | string): void {
     const { feed, lastRuns } = this.#pool
-    const { given, name } = cancellation
-    const { ref } = given
+    const { given } = cancellation
+    const { ref, name, lease } = given
     if (typeof report === 'string') {
       // the next worker that claims it buries it
-      if (given.notice?.lease === undefined) lastRuns.add(ref, lastRun)
-      else feed.lose({ cutShort: [{ ref, lastRun, lease: given.notice.lease }] })
+      if (lease === undefined) lastRuns.add(ref, lastRun)
+      else feed.lose({ cutShort: [{ ref, lastRun, lease }] })
       if (!given.isRecalled) feed.lose({ refs: [ref] })
       return cancellation.end({ result: 'unburied', detail: report })
     }
@@ -111,7 +106,7 @@ export class Cancellations {
 /** @returns the report of a burial, or a text that says why there is none */
 function reportOf(
   found: Report | string | null | undefined,
-  { name, given: { ref, notice } }: Cancellation,
+  { given: { ref, name, notice } }: Cancellation,
 ): Report | string {
   if (found === undefined) return 'the process that was to bury it has answered something else'
   if (found === null) return { ref, name, kind: 'untouched', ranMs: 0 }
@@ -133,9 +128,7 @@ function resultOf({ kind, detail }: Report): CancelResult {
  */
 class Cancellation implements TaskWatcher {
   readonly worker: WorkerProcess
-  readonly #number: number
   readonly given: Given
-  readonly name: TaskName
   readonly #pool: PoolContext
   readonly #listeners = new Set<(news: CancelNews) => void>()
   #answer: CancelAnswer | undefined
@@ -148,16 +141,14 @@ class Cancellation implements TaskWatcher {
     this.#resolve = resolve
   })
 
-  constructor(worker: WorkerProcess, number: number, given: Given, pool: PoolContext) {
+  constructor(worker: WorkerProcess, given: Given, pool: PoolContext) {
     this.#pool = pool
     this.worker = worker
-    this.#number = number
     this.given = given
-    this.name = nameOf(given)
     given.watcher = this
     this.#timer = setTimeout(() => this.#overdue(), CANCEL_MS)
-    pool.events.emit('task-cancelling', { spool: worker.spool, pid: worker.pid, name: this.name })
-    worker.cancel(number)
+    pool.events.emit('task-cancelling', { spool: worker.spool, pid: worker.pid, name: given.name })
+    worker.cancel(given.number)
   }
 
   listen(tell: (news: CancelNews) => void): void {
@@ -173,7 +164,7 @@ class Cancellation implements TaskWatcher {
     if (this.#hasEnded) return
     this.#hasEnded = true
     clearTimeout(this.#timer)
-    this.worker.overdue.delete(this.#number)
+    this.worker.overdue.delete(this.given.number)
     this.given.watcher = undefined
     this.#resolve(result)
   }
@@ -205,7 +196,7 @@ class Cancellation implements TaskWatcher {
       this.#timer = setTimeout(() => this.#overdue(), PROGRAM_MS)
       return
     }
-    this.worker.overdue.add(this.#number)
+    this.worker.overdue.add(this.given.number)
     this.#timer = setInterval(() => this.#look(), LOOK_MS)
     this.#look()
   }

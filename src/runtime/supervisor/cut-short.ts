@@ -2,7 +2,8 @@ import { epochMs } from '../../base/clock.js'
 import type { LastRun } from '../../base/task/last-run.js'
 import type { Ref } from '../../base/task/ref.js'
 import type { Report, ReportKind } from '../../base/task/report.js'
-import type { Had } from './given-tasks.js'
+import type { MarkedRef } from '../ipc/messages.js'
+import type { Given } from './given-tasks.js'
 import type { PortExit } from './worker-port.js'
 
 /** A start that is not announced is counted from the last report, and is at most so much later; milliseconds. */
@@ -37,12 +38,12 @@ export type KillReason =
  * @param isInnocent the task was sent to an interpreter with others, which all have marks, and another one was running there
  */
 export function lastRunOf(
-  { startedAt, givenAtMs, lease }: Pick<Had, 'startedAt' | 'givenAtMs' | 'lease'>,
+  { beganAt, givenAtMs, lease }: Pick<Given, 'beganAt' | 'givenAtMs' | 'lease'>,
   killed: KillReason | undefined,
   exit: PortExit,
   isInnocent = false,
 ): LastRun {
-  if (killed?.kind === 'harakiri' && lease !== undefined && startedAt + killed.harakiriMs > killed.at)
+  if (killed?.kind === 'harakiri' && lease !== undefined && beganAt + killed.harakiriMs > killed.at)
     return { kind: 'blameless' } // another task overran
   const lastRun: LastRun = isInnocent ? { kind: 'blameless' } : causeOf(killed, exit)
   if (lease !== undefined) return lastRun
@@ -73,6 +74,11 @@ function causeOf(killed: KillReason | undefined, exit: PortExit): LastRun {
   }
 }
 
+/** A task of a worker that has ended, whose run has no result through no fault of its own. */
+export interface Excused extends MarkedRef {
+  readonly given: Given
+}
+
 /** Reports by which a worker says that it has not dealt with what the last run left. */
 const UNDECIDED: ReadonlySet<ReportKind> = new Set(['untouched', 'locked', 'unreadable'])
 
@@ -88,12 +94,10 @@ export class LastRuns {
   }
 
   /** The tasks whose last run counts as if it had not taken place. */
-  excused<Task extends { readonly ref: Ref }>(
-    tasks: readonly Task[],
-  ): Array<Task & { readonly lastRun: LastRun }> {
-    return tasks.flatMap(task => {
-      const lastRun = this.of(task.ref)
-      return lastRun?.kind === 'blameless' ? [{ ...task, lastRun }] : []
+  excused(tasks: readonly Given[]): Excused[] {
+    return tasks.flatMap(given => {
+      const lastRun = this.of(given.ref)
+      return lastRun?.kind === 'blameless' ? [{ given, ref: given.ref, lastRun }] : []
     })
   }
 

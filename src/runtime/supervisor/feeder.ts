@@ -1,15 +1,14 @@
 import { Alarm, STEP_MS, STOPPED_MS, Stall, withDeadline } from '../../base/clock.js'
 import type { RespawnPace } from '../../base/respawn-pace.js'
-import type { LastRun } from '../../base/task/last-run.js'
 import type { Ref } from '../../base/task/ref.js'
 import { type Found, isHandled, type Report } from '../../base/task/report.js'
 import type { SlotWish } from '../../base/task/terms.js'
 import { clearMarks } from './aside.js'
 import type { Cancellations } from './cancellations.js'
 import type { CrashedTasks } from './crashed-tasks.js'
-import { lastRunOf } from './cut-short.js'
+import { type Excused, lastRunOf } from './cut-short.js'
 import { dispatch } from './dispatcher.js'
-import { type Begun, begunOf, type Had } from './given-tasks.js'
+import type { Given } from './given-tasks.js'
 import type { Halt } from './halt.js'
 import type { PoolContext } from './pool-options.js'
 import { Roster, type RosterOptions } from './roster.js'
@@ -33,8 +32,6 @@ export interface FeederContext extends PoolContext {
   progressed(count: number): void
 }
 
-type Excused = Had & { readonly lastRun: LastRun }
-
 /** A worker that does not answer a recall within this time runs something slow. */
 const SILENT_MS = 100
 /** A worker's death is reported after this time at the latest, even if the look at its files has not ended. */
@@ -53,14 +50,10 @@ export class Feeder {
     setImmediate(() => this.#check(performance.now() - dueAt)) // measured anew: the process may have been stopped again
   })
   readonly #stall = new Stall()
-  /** The refs that were withdrawn, may have begun, and have been given to no other worker since. */
-  readonly #withdrawn = new Set<Ref>()
   /** The number of refs that were ever given out. */
   #given = 0
   /** Work on the files of tasks whose worker has ended; other workers get these tasks when it is done. */
   readonly #settling = new Set<Promise<void>>()
-  /** The tasks of workers that ended while the roster was closing, with the workers' pids. */
-  readonly cutAtEnd: Array<Had & { readonly pid: number }> = []
   readonly #renewal: NodeJS.Timeout | undefined
 
   /**
@@ -136,7 +129,6 @@ export class Feeder {
   #give(worker: WorkerProcess, refs: readonly Ref[], how?: HowGiven): void {
     const { feed, lastRuns } = this.#pool
     this.#given += refs.length
-    this.#forgetWithdrawn(refs)
     worker.run(refs, lastRuns.among(refs), feed.state.slots, how)
   }
 
@@ -166,27 +158,20 @@ export class Feeder {
     const refs = worker.recall()
     feed.lose({ refs })
     if (feed.leases !== undefined) return // such a ref does not say where to look
-    for (const ref of refs) this.#withdrawn.add(ref)
-    setTimeout(() => {
-      void this.#lookAt(worker).finally(() => this.#forgetWithdrawn(refs))
-    }, SILENT_MS).unref()
-  }
-
-  #forgetWithdrawn(refs: readonly Ref[]): void {
-    if (this.#withdrawn.size > 0) for (const ref of refs) this.#withdrawn.delete(ref)
+    setTimeout(() => void this.#lookAt(worker), SILENT_MS).unref()
   }
 
   async #lookAt(worker: WorkerProcess): Promise<void> {
     const { feed, looker } = this.#pool
     const unclear = isSilent(worker) ? worker.work.tasks.unclear : []
     if (unclear.length === 0 || looker === undefined) return
-    const refs = unclear.map(([, { ref }]) => ref)
+    const refs = unclear.map(({ ref }) => ref)
     const found = await looker.look(refs)
     if (found === undefined || !isSilent(worker)) return
     // a task that another worker has by now is locked by that worker, or gone because it ran there
-    const its = new Map(unclear.map(([number], i) => [number, found[i] ?? 'due'] as const))
-    for (const [number, { ref, isRecalled }] of unclear)
-      if (isRecalled && !this.#withdrawn.has(ref)) its.delete(number)
+    const its = new Map(unclear.map((given, i) => [given, found[i] ?? 'due'] as const))
+    const others = this.#refsOfOthers(worker)
+    for (const given of unclear) if (given.isRecalled && others.has(given.ref)) its.delete(given)
     const looked = worker.work.tasks.looked(its)
     worker.work.noteActivity()
     if (looked === undefined) return
@@ -198,12 +183,17 @@ export class Feeder {
 
   /** Takes in the answer to a recall: what the worker had begun is its own again, unless another worker has it by now. */
   #recalled(worker: WorkerProcess, begun: readonly number[]): void {
-    const { feed, allWorkers } = this.#pool
-    const others = allWorkers.filter(each => each !== worker)
-    const isFree = (ref: Ref) => feed.leases === undefined && !others.some(({ work }) => work.tasks.owns(ref)) // a ref that stands for any task cannot be kept
+    const { feed } = this.#pool
+    const others = this.#refsOfOthers(worker)
+    const isFree = (ref: Ref) => feed.leases === undefined && !others.has(ref) // a ref that stands for any task cannot be kept
     const { kept, dropped } = worker.work.recalled(begun, isFree)
     feed.lose({ refs: dropped })
     if (kept.length > 0) feed.report({ found: { begun: kept, reports: [] } })
+  }
+
+  #refsOfOthers(worker: WorkerProcess): ReadonlySet<Ref> {
+    const others = this.#pool.allWorkers.filter(each => each !== worker)
+    return new Set(others.flatMap(({ work }) => work.tasks.left))
   }
 
   /** For how long nothing was given out although tasks were due and a worker was idle, in milliseconds. */
@@ -218,7 +208,7 @@ export class Feeder {
   }
 
   #reported(worker: WorkerProcess, reported: Reported): void {
-    const { done, doneNames, reports, late, known, ids, wishes } = reported
+    const { done, doneNames, reports, late, known, wishes } = reported
     const { spool, feed, lastRuns, events, halt } = this.#pool
     const { pid } = worker
     this.crashed?.reported(worker, reports)
@@ -235,7 +225,6 @@ export class Feeder {
       done: doneNames,
       reports: late.length === 0 ? reports : [...reports, ...late],
       known,
-      ids,
     })
     const ended = done.length + reports.filter(hasEnded).length
     if (ended > 0) this.#pool.progressed(ended)
@@ -275,14 +264,14 @@ export class Feeder {
     const all = worker.work.tasks.had
     const cut = all
       .filter(({ ref }) => !buried.has(ref))
-      .map(had => ({
-        ...had,
-        lastRun: lastRunOf(had, worker.killed, exit, worker.isInnocent(had.number)),
+      .map(given => ({
+        given,
+        lastRun: lastRunOf(given, worker.killed, exit, worker.isInnocent(given.number)),
       }))
-    if (feed.leases === undefined) for (const { ref, lastRun } of cut) lastRuns.add(ref, lastRun)
+    if (feed.leases === undefined) for (const { given, lastRun } of cut) lastRuns.add(given.ref, lastRun)
     else
       feed.lose({
-        cutShort: cut.flatMap(({ ref, lastRun, lease }) =>
+        cutShort: cut.flatMap(({ given: { ref, lease }, lastRun }) =>
           lease === undefined ? [] : [{ ref, lastRun, lease }],
         ),
         worker: { identity: worker.identity, leases: all.flatMap(({ lease }) => lease ?? []) },
@@ -292,8 +281,7 @@ export class Feeder {
     const gone = worker.work.tasks.ended.map(({ ref }) => ({ ref, kind: 'gone', ranMs: 0 }) as const)
     this.#pool.tell(worker.pid, gone)
     const left = worker.work.tasks.left.filter(ref => !buried.has(ref))
-    if (this.roster.isClosed) this.cutAtEnd.push(...cut.map(had => ({ ...had, pid: worker.pid })))
-    const excused = this.roster.isClosed ? [] : lastRuns.excused(cut)
+    const excused = lastRuns.excused(cut.map(({ given }) => given))
     // killed from outside, even if the worker was asked to end, or about to
     const isByOthers = exit.signal !== null && worker.killed === undefined && all.length > 0
     const isDeath = exit.why === 'failed' || (isByOthers && exit.why !== 'faulted')
@@ -325,9 +313,9 @@ export class Feeder {
     const { pid, work } = worker
     const { code, signal, why } = exit
     const isReplaced = why === 'failed' && mayBeReplaced
-    const tell = (begun: readonly Begun[]) => {
+    const tell = (begun: readonly Given[]) => {
       const running = begun.map(({ name }) => name)
-      const overran = begun.filter(({ startedAt }) => worker.hasOverrun(startedAt)).map(({ name }) => name)
+      const overran = begun.filter(({ beganAt }) => worker.hasOverrun(beganAt)).map(({ name }) => name)
       const isOwn = worker.killed?.kind === 'own-deadline'
       if (overran.length > 0) events.emit('tasks-overran', { spool, pid, names: overran, isOwn })
       if (isDeath) events.emit('worker-died', { spool, pid, code, signal, running, isReplaced })
@@ -335,24 +323,24 @@ export class Feeder {
     const { unclear } = work.tasks
     if (unclear.length === 0 || looker === undefined || feed.leases !== undefined)
       return void tell(work.tasks.begun)
-    const refs = unclear.map(([, { ref }]) => ref)
-    const sinceMs = Math.min(...unclear.map(([, { givenAtMs }]) => givenAtMs))
+    const refs = unclear.map(({ ref }) => ref)
+    const sinceMs = Math.min(...unclear.map(({ givenAtMs }) => givenAtMs))
     const looked = looker.begun(refs, sinceMs)
     return withDeadline(looked, LOOK_MS, () => undefined).then(found => {
       if (found === undefined) return tell(work.tasks.begun)
-      const ran = unclear.filter(
-        ([number, { isRecalled }], i) => isBegun(found[i], isRecalled) && !worker.isInnocent(number),
+      tell(
+        unclear.filter(
+          ({ number, isRecalled }, i) => isBegun(found[i], isRecalled) && !worker.isInnocent(number),
+        ),
       )
-      tell(ran.map(([, given]) => begunOf(given, work.tasks.heardAt)))
     })
   }
 
   /** Clears the marks of excused tasks before others get them, because a daemon that ends before they have run remembers no excuse. */
   async #unmark({ pid }: WorkerProcess, excused: readonly Excused[], left: readonly Ref[]): Promise<void> {
-    const { feed, lastRuns, events } = this.#pool
-    const reports = (await clearMarks(this.roster.options, excused, events)).filter(({ ref }) =>
-      left.includes(ref),
-    )
+    const { feed, lastRuns, events, aside, options } = this.#pool
+    const cleared = await clearMarks(aside, options.worker, excused, events)
+    const reports = cleared.filter(({ ref }) => left.includes(ref))
     const over = new Set(reports.map(({ ref }) => ref))
     if (over.size > 0) {
       lastRuns.reported(reports)

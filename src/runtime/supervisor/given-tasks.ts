@@ -13,47 +13,52 @@ export interface TaskWatcher {
   reported(kind: ReportKind, detail?: string): void
 }
 
-export interface Given extends GivenTask {
+/** A task that a worker was given and has not reported. */
+export class Given implements GivenTask {
+  readonly number: number
+  readonly ref: Ref
   /** Epoch ms. */
   readonly givenAtMs: number
+  readonly #all: GivenTasks
   /** Undefined until the worker announces its claim, or for ever if the ref alone names the task. */
   notice: ClaimNotice | undefined
   /** The latest time at which the run can have begun, on the clock of `performance.now()`; undefined: no start was reported. */
   startedAt: number | undefined
   /** The worker announced the start, and `task-started` was emitted. */
-  isAnnounced: boolean
+  isAnnounced = false
   /**
    * The ref was recalled and may be with another worker. A report of this worker then still says what the run did, but not
    * where the ref is now.
    */
-  isRecalled: boolean
+  isRecalled = false
   /** The task counts as begun, because another worker or a look aside found its file locked. */
-  isInferred: boolean
+  isInferred = false
   /** A look aside or another worker found that the task has ended. This worker's report is still to come. */
-  isGone: boolean
+  isGone = false
   /** The worker has said that the run has ended and that storing its outcome takes long. */
-  isSettling: boolean
+  isSettling = false
   watcher: TaskWatcher | undefined
-}
 
-/** A task by the ref that its feed uses, and by the name that people see. */
-export interface NamedRef {
-  readonly ref: Ref
-  readonly name: TaskName
-}
+  constructor(number: number, ref: Ref, givenAtMs: number, all: GivenTasks) {
+    this.number = number
+    this.ref = ref
+    this.givenAtMs = givenAtMs
+    this.#all = all
+  }
 
-export interface Begun extends NamedRef {
-  readonly lease: string | undefined
-  /** The latest time at which the run can have begun, on the clock of `performance.now()`. */
-  readonly startedAt: number
-}
+  /** The name that people see, as far as it is known. */
+  get name(): TaskName {
+    return this.notice?.name ?? this.ref
+  }
 
-/** A task that its worker still had when it ended. */
-export interface Had extends Begun {
-  readonly number: number
-  /** Epoch ms. */
-  readonly givenAtMs: number
-  readonly isRecalled: boolean
+  get lease(): string | undefined {
+    return this.notice?.lease
+  }
+
+  /** The latest time at which the run can have begun, if it has. */
+  get beganAt(): number {
+    return this.startedAt ?? this.#all.heardAt
+  }
 }
 
 /**
@@ -110,19 +115,7 @@ export class GivenTasks {
     if (this.size === 0) this.heard()
     const first = this.#next
     const givenAtMs = Date.now()
-    for (const ref of refs)
-      this.#given.set(this.#next++, {
-        ref,
-        notice: undefined,
-        givenAtMs,
-        startedAt: undefined,
-        isAnnounced: false,
-        isRecalled: false,
-        isInferred: false,
-        isGone: false,
-        isSettling: false,
-        watcher: undefined,
-      })
+    for (const ref of refs) this.#given.set(this.#next, new Given(this.#next++, ref, givenAtMs, this))
     return first
   }
 
@@ -138,19 +131,13 @@ export class GivenTasks {
   }
 
   /** The entries of the task with this name. There are two if the worker was given the task again after a recall. */
-  named(name: TaskName): Array<readonly [number: number, given: Given]> {
-    return [...this.#given].filter(([, given]) => nameOf(given) === name)
+  named(name: TaskName): Given[] {
+    return [...this.#given.values()].filter(given => given.name === name)
   }
 
   /** The number of refs that the worker was ever given. Each ref has a lower number than this. */
   get count(): number {
     return this.#next
-  }
-
-  /** True if the worker has this ref, and it was not recalled. */
-  owns(ref: Ref): boolean {
-    for (const given of this.#given.values()) if (given.ref === ref && !given.isRecalled) return true
-    return false
   }
 
   of(number: number): Given | undefined {
@@ -173,7 +160,7 @@ export class GivenTasks {
     if (given === undefined) return undefined
     this.#begin(given)
     given.isAnnounced = true
-    return nameOf(given)
+    return given.name
   }
 
   #begin(given: Given): void {
@@ -237,13 +224,13 @@ export class GivenTasks {
    * The tasks that the worker may have begun or ended without having said so: only their files tell. If the worker has several
    * tasks, a task whose start it reported may have ended, too.
    */
-  get unclear(): ReadonlyArray<readonly [number: number, given: Given]> {
+  get unclear(): readonly Given[] {
     const all = this.#remaining
     return all.length === 1 && this.#started.size === 1 ? [] : all
   }
 
-  get #remaining(): Array<readonly [number: number, given: Given]> {
-    return [...this.#given].filter(([, { isGone }]) => !isGone)
+  get #remaining(): Given[] {
+    return [...this.#given.values()].filter(({ isGone }) => !isGone)
   }
 
   /**
@@ -252,13 +239,13 @@ export class GivenTasks {
    *
    * @returns the refs that are the worker's own again, and those that no longer are; undefined if the worker has answered meanwhile
    */
-  looked(found: ReadonlyMap<number, Found>): { readonly begun: Ref[]; readonly freed: Ref[] } | undefined {
+  looked(found: ReadonlyMap<Given, Found>): { readonly begun: Ref[]; readonly freed: Ref[] } | undefined {
     if (!this.isRecalling) return undefined
     const [begun, freed]: [Ref[], Ref[]] = [[], []]
-    const unclear = this.#remaining.filter(([number]) => found.has(number))
-    const isOneBegun = unclear.some(([number]) => found.get(number) === 'locked')
-    for (const [number, given] of unclear) {
-      const what = found.get(number)
+    const unclear = this.#remaining.filter(given => found.has(given))
+    const isOneBegun = unclear.some(given => found.get(given) === 'locked')
+    for (const given of unclear) {
+      const what = found.get(given)
       if (what === 'gone') given.isGone = true
       if (given.startedAt !== undefined && (what === 'locked' || what === 'unreadable')) continue
       if (what === 'locked') {
@@ -357,48 +344,29 @@ export class GivenTasks {
 
   /** The leases of the claims that the worker has announced and not reported. */
   get leases(): string[] {
-    return [...this.#given.values()].flatMap(({ notice }) => notice?.lease ?? [])
+    return [...this.#given.values()].flatMap(({ lease }) => lease ?? [])
   }
 
   get #owned(): Given[] {
     return [...this.#given.values()].filter(({ isRecalled }) => !isRecalled)
   }
 
-  /** The tasks that may have begun, each with the latest time at which it can have begun. */
-  get begun(): readonly Begun[] {
-    return this.#mayHaveBegun.map(given => begunOf(given, this.heardAt))
-  }
-
   /** The tasks whose files the worker may have marked; where claims are leases, the claims that it may have begun. */
-  get had(): readonly Had[] {
+  get had(): readonly Given[] {
     if (this.isOver) return []
-    const begun = new Set(this.#mayHaveBegun)
-    return this.#remaining
-      .filter(([, given]) => given.notice?.lease === undefined || begun.has(given))
-      .map(([number, given]) => {
-        const { givenAtMs, isRecalled } = given
-        return { ...begunOf(given, this.heardAt), number, givenAtMs, isRecalled }
-      })
+    const begun = new Set(this.begun)
+    return this.#remaining.filter(given => given.lease === undefined || begun.has(given))
   }
 
   /**
-   * A start that directly follows a report is not announced, so the first refs may have begun. Leases are always announced, so
+   * The tasks that may have begun. A start that directly follows a report is not announced, so the first refs may have begun. Leases are always announced, so
    * where claims are leases, a task without a lease cannot have begun.
    */
-  get #mayHaveBegun(): Given[] {
+  get begun(): readonly Given[] {
     const inferred = this.#owned.filter(
       ({ startedAt }, place) => startedAt === undefined && (this.#areLeased || place < this.#concurrency),
     )
     const all = [...this.#started, ...inferred]
-    return this.#areLeased ? all.filter(({ notice }) => notice?.lease !== undefined) : all
+    return this.#areLeased ? all.filter(({ lease }) => lease !== undefined) : all
   }
-}
-
-export function begunOf(given: Given, heardAt: number): Begun {
-  const { ref, notice, startedAt = heardAt } = given
-  return { ref, name: nameOf(given), lease: notice?.lease, startedAt }
-}
-
-export function nameOf({ ref, notice }: GivenTask): TaskName {
-  return notice?.name ?? ref
 }

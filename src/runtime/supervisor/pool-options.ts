@@ -2,6 +2,7 @@ import type { Emitter } from '../../base/events/emitter.js'
 import type { TaskName } from '../../base/task/ref.js'
 import type { Looker, Report } from '../../base/task/report.js'
 import type { Source } from '../../engines/feed.js'
+import type { AsideProcess } from './aside.js'
 import type { LastRuns } from './cut-short.js'
 import type { RosterOptions } from './roster.js'
 import type { ScalingOptions } from './scaling/algorithm.js'
@@ -45,6 +46,9 @@ export interface PoolContext {
   readonly feed: Source
   readonly events: Emitter
   readonly lastRuns: LastRuns
+  readonly options: PoolOptions
+  /** Settles what is left of runs that were cut short. */
+  readonly aside: AsideProcess
   /** Undefined: nobody looks aside. */
   readonly looker: Looker | undefined
   /** The workers of the pool, including the lone worker. */

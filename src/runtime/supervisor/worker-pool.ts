@@ -8,7 +8,7 @@ import type { TaskName } from '../../base/task/ref.js'
 import type { Looker, Report } from '../../base/task/report.js'
 import type { SignalNews } from '../../base/task/schedule.js'
 import type { Source } from '../../engines/feed.js'
-import { AsideProcess, clearMarks, lookerOf } from './aside.js'
+import { AsideProcess, lookerOf } from './aside.js'
 import { Cancellations } from './cancellations.js'
 import { CrashedTasks } from './crashed-tasks.js'
 import { LastRuns } from './cut-short.js'
@@ -56,9 +56,8 @@ export class WorkerPool implements SignalReceivers, FeederContext, PoolSizeConte
   readonly crashed: CrashedTasks
   readonly lastRuns = new LastRuns()
   readonly cancellations = new Cancellations(this)
-  readonly #aside: AsideProcess | undefined
+  readonly aside = new AsideProcess(() => (this.#options.openAside ?? this.#options.openPort)())
   readonly looker: Looker | undefined
-  #unmarking = Promise.resolve()
 
   constructor(options: PoolOptions, feed: Source, events: Emitter, signals: SignalRouter) {
     this.#options = options
@@ -68,9 +67,8 @@ export class WorkerPool implements SignalReceivers, FeederContext, PoolSizeConte
     signals.join(this)
     // tasks that are only passed on are due whatever their time, but a look aside would find them to be for later
     const isPassedOn = options.worker.chain.some(({ kind }) => kind === 'forward')
-    const openAside = isPassedOn ? undefined : options.openAside
-    this.#aside = openAside && new AsideProcess(() => this.#options.openAside?.() ?? openAside())
-    this.looker = this.#aside && lookerOf(this.#aside.ask, this.spool)
+    this.looker =
+      isPassedOn || options.openAside === undefined ? undefined : lookerOf(this.aside.ask, this.spool)
     if (this.looker !== undefined) feed.lookBy?.(this.looker)
     this.crashed = new CrashedTasks(feed, () => this.dispatch())
     this.#main = new Feeder(options, this)
@@ -330,27 +328,9 @@ export class WorkerPool implements SignalReceivers, FeederContext, PoolSizeConte
         await feeder.close()
       }),
     )
-    this.#aside?.close()
     await this.cancellations.settled()
-    await this.#unmark()
+    this.aside.close()
     await this.feed.leases?.settled?.()
-  }
-
-  /** Resolves when the marks of all runs that were cut short are dealt with. Any number of kills may follow a stop. */
-  #unmark(): Promise<void> {
-    this.#unmarking = this.#unmarking.then(() => this.#unmarkRest())
-    return this.#unmarking
-  }
-
-  /** Clears the marks of runs that were cut short. Tasks that run at most once are buried by that. */
-  async #unmarkRest(): Promise<void> {
-    // only now is it known whether another process, which was given one of these tasks later, has died with it by itself
-    const excused = this.lastRuns.excused(this.#feeders.flatMap(({ cutAtEnd }) => cutAtEnd.splice(0)))
-    for (const report of await clearMarks(this.#options, excused, this.events)) {
-      const its = excused.find(({ ref }) => ref === report.ref)
-      const isBuried = report.kind === 'buried' || report.kind === 'set-aside'
-      if (its !== undefined && isBuried) this.tell(its.pid, [report])
-    }
   }
 
   progressed(count: number): void {
@@ -385,7 +365,7 @@ function workerStats(worker: WorkerProcess, isLone: boolean) {
     busyMs: activity.busyMs,
     paceMs: pace.ms ?? null,
     outstanding,
-    running: tasks.begun.map(({ name, startedAt }) => ({ ref: name, sinceMs: epochMs(startedAt) })),
+    running: tasks.begun.map(({ name, beganAt }) => ({ ref: name, sinceMs: epochMs(beganAt) })),
     signals: signals.running,
   }
 }

@@ -80,8 +80,6 @@ export interface Reported {
   readonly late: readonly Report[]
   /** The names of the reported tasks whose start was announced before. */
   readonly known: ReadonlySet<TaskName>
-  /** The ids of named tasks that ended with SPOOL_OK. */
-  readonly ids: ReadonlyMap<TaskName, string>
   /** How many more tasks of a name could follow those that the worker runs. */
   readonly wishes: readonly SlotWish[]
 }

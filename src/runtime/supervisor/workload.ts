@@ -2,7 +2,7 @@ import type { Ref, TaskName } from '../../base/task/ref.js'
 import { isHandled, type Report } from '../../base/task/report.js'
 import type { WorkerMessage } from '../ipc/messages.js'
 import { assertBelow, eachOf, eachReport, type PackedReports } from '../ipc/reports.js'
-import { GivenTasks, nameOf } from './given-tasks.js'
+import { GivenTasks } from './given-tasks.js'
 import type { Reported } from './worker-port.js'
 
 /**
@@ -71,8 +71,7 @@ export class Workload {
   }
 
   nameOf(number: number | null): TaskName | null {
-    const given = number === null ? undefined : this.tasks.of(number)
-    return given === undefined ? null : nameOf(given)
+    return number === null ? null : (this.tasks.of(number)?.name ?? null)
   }
 
   postpone(ms: number): void {
@@ -308,22 +307,16 @@ function takeReports(message: PackedReports, given: GivenTasks): Reported {
   const doneNames: TaskName[] = []
   const reports: Report[] = []
   const late: Report[] = []
-  const ids = new Map<TaskName, string>()
-  const noteId = (number: number, name: TaskName) => {
-    const id: unknown = message.ids?.[number]
-    if (typeof id === 'string') ids.set(name, id)
-  }
   eachOf(message.done, number => {
     const ended = given.end(number)
     if (ended === undefined) return
     ended.watcher?.reported('ok')
-    const { ref, notice, isAnnounced, isRecalled } = ended
-    if (message.ids !== undefined) noteId(number, nameOf(ended))
-    if (isAnnounced) known.add(nameOf(ended))
+    const { ref, name, notice, isAnnounced, isRecalled } = ended
+    if (isAnnounced) known.add(name)
     if (isRecalled) late.push({ ref, name: notice?.name, kind: 'ok', ranMs: 0 })
     else {
       done.push(ref)
-      doneNames.push(nameOf(ended))
+      doneNames.push(name)
     }
   })
   const givenOf = (number: number) => given.of(number)
@@ -331,11 +324,10 @@ function takeReports(message: PackedReports, given: GivenTasks): Reported {
     const ended = given.end(number)
     ended?.watcher?.reported(report.kind, report.detail)
     if (ended === undefined || (ended.isRecalled && report.kind === 'untouched')) return
-    if (message.ids !== undefined) noteId(number, nameOf(ended))
-    if (ended.isAnnounced) known.add(nameOf(ended))
+    if (ended.isAnnounced) known.add(ended.name)
     const list = ended.isRecalled ? late : reports
     list.push(report)
     if (ended.isGone && report.kind !== 'gone') list.push({ ...report, kind: 'gone' }) // later than what the report says
   })
-  return { done, doneNames, reports, late, known, ids, wishes: message.wishes ?? [] }
+  return { done, doneNames, reports, late, known, wishes: message.wishes ?? [] }
 }

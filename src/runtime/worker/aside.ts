@@ -1,6 +1,5 @@
-import { doHere } from '../../engines/directory/aside-work.js'
-import type { MasterMessage, WorkerMessage } from '../ipc/messages.js'
-import { answerAfterKill, answerAside } from './after-a-kill.js'
+import type { MasterMessage } from '../ipc/messages.js'
+import { answerAside } from './after-a-kill.js'
 import { engineOf } from './open-claims.js'
 import { Road } from './road.js'
 
@@ -10,20 +9,8 @@ import { Road } from './road.js'
  */
 
 async function hear(message: MasterMessage): Promise<void> {
-  switch (message.type) {
-    case 'do-aside': {
-      const act = doHere as (name: string, spool: string, ...args: readonly unknown[]) => Promise<unknown>
-      return say(await answerAside(message.id, () => act(message.name, message.spool, ...message.args)))
-    }
-    case 'after-kill':
-      return say(await answerAfterKill(engineOf, message))
-    default:
-      throw new Error(`no process aside does: ${message.type}`)
-  }
-}
-
-function say(answer: WorkerMessage): void {
-  road.say(answer, () => {})
+  if (message.type !== 'do-aside') throw new Error(`no process aside does: ${message.type}`)
+  road.say(await answerAside(message, engineOf), () => {})
 }
 
 // work that has begun is completed, even if the master is gone or a terminal's Ctrl-C reaches the whole process group

@@ -2,17 +2,17 @@ import { isUtf8 } from 'node:buffer'
 import { spawn } from 'node:child_process'
 import { readSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Writable } from 'node:stream'
+import type { Readable, Writable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { errnoOf, messageOf, quietly } from '../../base/errors.js'
 import { CANCEL_MS } from '../../base/task/cancel.js'
 import { IGNORE, OK, type Outcome, RETRY } from '../../base/task/outcome.js'
 import type { Claim } from '../../engines/claims.js'
 import type { VarPair } from '../../formats/protocol/packet.js'
+import { partsOf } from '../ipc/frames.js'
 import type { HandlerSpec, WorkerMessage } from '../ipc/messages.js'
 import type { HandlerCall, HandlerTask } from './handler-task.js'
-import { logLines } from './log-lines.js'
-import { OutputPipe } from './output-pipe.js'
+import { OutputPipe, readOutput } from './output-pipe.js'
 import { type Programs, signalGroup } from './programs.js'
 import type { Run } from './run.js'
 
@@ -20,6 +20,8 @@ import type { Run } from './run.js'
 const BODY_FD = 3
 /** A larger body is read from the file in pieces of this many bytes, so that it need not fit into memory. */
 const PIECE_BYTES = 1024 * 1024
+/** The most characters of a line of output. A longer one is split into several. */
+const MAX_LINE_CHARS = 8192
 /** The pause, in ms, between two looks at a process group whose leader has ended. */
 const LOOK_MS = 20
 /**
@@ -101,7 +103,7 @@ export function callProgram(
       },
     )
     const logged = (['stdout', 'stderr'] as const).map((stream, i) =>
-      logLines(pipes[i]?.reader ?? child[stream], message => task.logAndWait({ message, stream })),
+      logLines(pipes[i]?.reader ?? child[stream], (message, sent) => task.say({ message, stream }, sent)),
     )
     const outcome = isWatched ? await ended : await ended.then(() => UNWATCHED)
     body.destroy()
@@ -109,7 +111,7 @@ export function callProgram(
     await whenEnded()
     programs.ended(pid)
     send({ type: 'child-ended', pid })
-    for (const last of logged) await last()
+    for (const finish of logged) finish()
     return unread ?? outcome
   }
 }
@@ -227,6 +229,34 @@ function room(pipe: Writable): Promise<void> {
     }
     pipe.on('drain', told).on('close', told)
   })
+}
+
+/**
+ * Logs what a program prints, line by line.
+ *
+ * @param log logs a line, and calls `sent` when there is room for more
+ * @returns a function that logs the last output of a program that has ended, and stops reading
+ */
+function logLines(stream: Readable | null, log: (line: string, sent: () => void) => void): () => void {
+  let rest = ''
+  const finish = readOutput(stream, (text, taken) => {
+    const lines = (rest + text).split('\n')
+    rest = lines.pop() ?? ''
+    if (rest.length > MAX_LINE_CHARS) {
+      lines.push(rest)
+      rest = ''
+    }
+    const cut = lines.flatMap(line => partsOf(line, MAX_LINE_CHARS))
+    for (const line of cut.slice(0, -1)) log(line, () => {})
+    const last = cut.at(-1)
+    if (last === undefined) taken()
+    else log(last, taken)
+  })
+  return () => {
+    finish()
+    if (rest !== '') log(rest, () => {})
+    stream?.destroy() // a process that outlives the program may still have the pipe
+  }
 }
 
 /** Returns the task as JSON. Values that are not UTF-8 are `{"base64": "…"}`, as in `spoold show --json`. */

@@ -1,10 +1,8 @@
 import childProcess, { ChildProcess, type SpawnOptions, type StdioOptions } from 'node:child_process'
-import { readSync } from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 import type { Readable } from 'node:stream'
-import { StringDecoder } from 'node:string_decoder'
 import type { Stream } from '../../base/events/event-map.js'
-import { OutputPipe } from './output-pipe.js'
+import { OutputPipe, readOutput } from './output-pipe.js'
 import type { Print } from './own-output.js'
 
 const NAMES = { 1: 'stdout', 2: 'stderr' } as const
@@ -32,7 +30,12 @@ export function takeChildrensOutput(print: Print): void {
       for (const [fd, name] of taken) {
         const pipe = pipes.get(fd)
         pipe?.spawned(this.pid)
-        forward(this, pipe?.reader ?? this.stdio?.[fd], name, print)
+        const stream = (pipe?.reader ?? this.stdio?.[fd]) as Readable | null | undefined
+        // the remaining output comes first, because a handler that waits for the exit may end the task then
+        this.prependListener(
+          'exit',
+          readOutput(stream, (text, taken) => print(name, text, taken)),
+        )
       }
     }
   }
@@ -61,38 +64,6 @@ function divert(options: SpawnOptions): [StdioOptions | undefined, Taken] {
 function ourDescriptor(entry: unknown, fd: number): unknown {
   if (entry === 'inherit') return fd
   return typeof entry === 'object' && entry !== null && 'fd' in entry ? entry.fd : entry
-}
-
-function forward(child: ChildProcess, from: unknown, name: Stream, print: Print): void {
-  const stream = from as (Readable & { _handle?: { fd?: number } | null }) | null | undefined
-  if (stream === null || stream === undefined) return // the spawn failed
-  const decoder = new StringDecoder('utf8')
-  stream.on('data', (chunk: Buffer) => {
-    stream.pause()
-    print(name, decoder.write(chunk), () => stream.resume())
-  })
-  stream.on('error', () => {})
-  // the remaining output comes first, because a handler that waits for the exit may end the task then
-  child.prependListener('exit', () => {
-    while (stream.read() !== null) {} // takes what Node has read while the log was slow, and emits it as 'data'
-    for (const chunk of rest(stream._handle?.fd)) print(name, decoder.write(chunk), () => {})
-  })
-}
-
-const CHUNK_BYTES = 65_536
-/** The most chunks that are read after the exit, because a process that the child leaves running may write forever. */
-const MAX_CHUNKS = 64
-
-function* rest(fd: number | undefined): Generator<Buffer> {
-  for (let i = 0; fd !== undefined && fd >= 0 && i < MAX_CHUNKS; i++) {
-    const chunk = Buffer.alloc(CHUNK_BYTES)
-    let bytes = 0
-    try {
-      bytes = readSync(fd, chunk)
-    } catch {} // EAGAIN: nothing is left
-    if (bytes === 0) return
-    yield chunk.subarray(0, bytes)
-  }
 }
 
 type SyncFunction = (...args: never[]) => unknown

@@ -36,8 +36,6 @@ export interface ExecutorListener {
   announce(run: Run): void
   /** Called when a run has ended. @returns a promise until the run is settled; undefined: it is settled */
   ended(run: Run, outcome: Outcome, ranMs: number): Promise<void> | undefined
-  /** Called when all results so far have been passed to `ended`, or when the executor is open again. */
+  /** Called when all results so far have been passed to `ended`. */
   progressed(): void
-  /** Called when the executor is not open for now, and all its runs have ended. */
-  closed(): void
 }

@@ -26,6 +26,8 @@ interface FunctionExecutorOptions {
   readonly directory?: ProcessDirectory | undefined
   /** How many tasks run at a time. */
   readonly concurrency: number
+  /** The hosts that handlers of the chain call. */
+  readonly hosts: ReadonlyArray<{ readonly isOpen: boolean }>
   /** Calls handlers so that their code can be told from other code in this process. Set if there is such code. */
   readonly around?: (<Result>(call: () => Result) => Result) | undefined
 }
@@ -33,7 +35,6 @@ interface FunctionExecutorOptions {
 /** Calls the user's handlers in this process, and turns whatever they return or throw into an outcome. */
 export class FunctionExecutor implements Executor {
   readonly pageTasks = 1
-  readonly isOpen = true
   readonly running = undefined
   readonly slots: number
   /** True if code that executes while a run goes on counts as that run's: nothing else goes on in this process. */
@@ -48,6 +49,10 @@ export class FunctionExecutor implements Executor {
     this.#listener = listener
     this.slots = options.concurrency
     this.#isAlone = options.concurrency === 1 && options.around === undefined
+  }
+
+  get isOpen(): boolean {
+    return this.#options.hosts.every(({ isOpen }) => isOpen)
   }
 
   run([run]: readonly Run[], now: number): Promise<void> | undefined {

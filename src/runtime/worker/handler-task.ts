@@ -91,12 +91,9 @@ export class HandlerTask implements Task {
     return this.#run.signal
   }
 
-  /**
-   * Logs a line. Resolves when the message has been handed to the channel. A caller with many lines waits for that, so that they
-   * do not pile up here.
-   */
-  logAndWait(said: Said): Promise<void> {
-    return new Promise(sent => this.#context.log(this.#run, said, sent))
+  /** Logs a line. @param sent called when the message has been handed to the channel: then there is room for more */
+  say(said: Said, sent: () => void): void {
+    this.#context.log(this.#run, said, sent)
   }
 
   log(message: string): void {

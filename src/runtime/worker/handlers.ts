@@ -16,7 +16,7 @@ import type { Programs } from './programs.js'
 /** The handlers of a worker, loaded and started. */
 export interface LoadedHandlers {
   readonly hosts: readonly Host[]
-  /** The host, if all handlers are in one host, which takes tasks in batches. */
+  /** The host, if all handlers are in one host and run one task at a time: it takes tasks in batches. */
   readonly only: Host | undefined
   /** How many tasks the handlers run at a time. */
   readonly concurrency: number
@@ -73,9 +73,10 @@ export async function openHandlers(
           checkSettings(`task ${name} (${place})`, periodic, 'task')
           named.repeat(`task ${name} (${place})`, name, { ...periodic, queue })
         }
-        if (isOnly) break
+        const isBeside = isOnly && (options.concurrency ?? 1) > 1 && runsCoroutines(host)
+        if (isOnly && !isBeside) break
         const { callHost } = await import('./hosts/call-host.js')
-        performers.push(callHost(host))
+        performers.push(callHost(host, isBeside))
         break
       }
       case 'given':
@@ -107,12 +108,11 @@ export async function openHandlers(
     }
     isNamedOnly = false
   }
-  const only = isOnly ? hosts[0] : undefined
-  const isOneByOne = only !== undefined && !runsCoroutines(only)
+  const only = performers.length === 0 ? hosts[0] : undefined
   return {
     hosts,
     only,
-    concurrency: isOneByOne ? 1 : (options.concurrency ?? 1),
+    concurrency: only !== undefined ? 1 : (options.concurrency ?? 1),
     performers,
     delivery: strictestDelivery(loaded),
     termsOf: named.isEmpty && !isNamedOnly ? undefined : named.terms(isNamedOnly),

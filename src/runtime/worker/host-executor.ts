@@ -31,10 +31,7 @@ export class HostExecutor implements Executor {
       progress: () => this.#progress(),
       recalled: count => this.#released(count),
       died: detail => this.#died(detail),
-      revived: () => {
-        host.tellPage()
-        listener.progressed()
-      },
+      revived: () => host.tellPage(),
     })
     host.tellPage()
   }
@@ -151,7 +148,6 @@ export class HostExecutor implements Executor {
       void this.#listener.ended(ran, { kind: 'crash', detail }, performance.now() - this.#lastEndAt)
     this.#released(this.#sent.size)
     this.#hasRoom()
-    this.#listener.closed()
     return ran !== undefined
   }
 }

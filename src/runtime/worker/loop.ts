@@ -5,7 +5,7 @@ import { ArraySet, Queue } from '../../base/queue.js'
 import { boundedFailure, stackOf } from '../../base/task/failure-text.js'
 import { type Company, type Outcome, UNBEGUN } from '../../base/task/outcome.js'
 import type { PausedPair } from '../../base/task/pause.js'
-import type { BegunTask, ClaimNotice, Report } from '../../base/task/report.js'
+import type { ClaimNotice, Report } from '../../base/task/report.js'
 import type { Awaitable, Claim, DeadRun, Death, TellDeath, WorkerClaims } from '../../engines/claims.js'
 import type { Hide } from '../../formats/protocol/hide.js'
 import { lastValue } from '../../formats/protocol/vars.js'
@@ -251,7 +251,8 @@ export class Loop implements ExecutorListener {
 
   /** Tells that the process of a task has died: another worker, as a claim has found, or the interpreter of this one. */
   died(run: DeadRun, death: Death): void {
-    this.#tellRun(run, task => ({ type: 'run-died', task, end: endOf(death) }))
+    const task = this.#follow && begunTask(run)
+    if (task !== undefined) this.#follow?.({ type: 'run-died', task, end: endOf(death) })
     this.#options.died(run, death)
   }
 
@@ -489,13 +490,9 @@ export class Loop implements ExecutorListener {
 
   starting(run: Run, now: number): void {
     this.#reports.starting(run, now)
-    if (this.#follow !== undefined)
-      this.#tellRun(run.claim, task => ({ type: 'run-began', number: run.number, task }))
-  }
-
-  #tellRun(run: DeadRun, newsOf: (task: BegunTask) => RunNews): void {
-    const task = begunTask(run)
-    if (task !== undefined) this.#follow?.(newsOf(task))
+    if (this.#follow === undefined) return
+    run.told = begunTask(run.claim)
+    if (run.told !== undefined) this.#follow({ type: 'run-began', number: run.number, task: run.told })
   }
 
   // Settle
@@ -543,7 +540,8 @@ export class Loop implements ExecutorListener {
     this.#inFlight.delete(run)
     const death = died === undefined ? undefined : deathIn(report, died.cause)
     const { kind, atMs, detail } = death === undefined ? report : endOf(death)
-    this.#follow?.({ type: 'run-ended', number: run.number, end: { kind, atMs, detail } })
+    const { number, told: task } = run
+    if (task !== undefined) this.#follow?.({ type: 'run-ended', number, task, end: { kind, atMs, detail } })
     this.#reports.ended(run, report)
     if (died !== undefined && death !== undefined) this.#options.died(died.run, death)
     this.#retirement.settled(report)
@@ -556,6 +554,7 @@ export class Loop implements ExecutorListener {
     this.#wake()
   }
 
+  /** Call it when the executor is not open for now, and its runs have ended. */
   closed(): void {
     this.#handBack() // so that other workers can run the tasks before the executor is open again
     this.#wake()

@@ -1,5 +1,4 @@
 import { setTimeout } from '../../base/own-clock.js'
-import type { BegunTask } from '../../base/task/report.js'
 import { isRedisAddress } from '../../formats/protocol/redis-address.js'
 import { giveMemoryBackWhenIdle } from '../../system/idle-memory.js'
 import type { RunNews } from '../ipc/messages.js'
@@ -51,28 +50,9 @@ const worker = new Worker({
 /** Emits the events of runs to those who listen in this process. */
 function followWhileHeard(loop: Pick<Loop, 'follow'>, tell: Tell): void {
   const me = String(process.pid)
-  const begun = new Map<number, BegunTask>()
-  const hear = (news: RunNews) => {
-    switch (news.type) {
-      case 'run-began':
-        begun.set(news.number, news.task)
-        return tellBegun(tell, me, news.task)
-      case 'run-ended': {
-        const task = begun.get(news.number)
-        begun.delete(news.number)
-        return task && tellEnded(tell, me, task, news.end)
-      }
-      case 'run-died':
-        return tellEnded(tell, me, news.task, news.end)
-    }
-  }
-  // keeps up with the ends of runs that have begun, because somebody may listen again before they end
-  const forget = (news: RunNews) => {
-    if (news.type === 'run-ended') begun.delete(news.number)
-    if (begun.size === 0) loop.follow(undefined)
-  }
-  const unheard = () => (begun.size === 0 ? undefined : forget)
-  events.watch(isHeard => loop.follow(isHeard ? hear : unheard()))
+  const hear = (news: RunNews) =>
+    news.type === 'run-began' ? tellBegun(tell, me, news.task) : tellEnded(tell, me, news.task, news.end)
+  events.watch(isHeard => loop.follow(isHeard ? hear : undefined))
 }
 
 takeChildrensOutput((stream, text, sent) => worker.printed(stream, text, sent))

@@ -37,7 +37,10 @@ async function rehearse(options: RehearsalOptions): Promise<RehearsalResult> {
         isLogBehind: () => false,
         print: (_author, text) => void process.stderr.write(text),
         send() {},
+        closed() {},
+        opened() {},
         failed() {},
+        lost() {},
       }),
       () => {},
     )

@@ -1,7 +1,7 @@
 import { epochNowMs, setTimeout } from '../../base/own-clock.js'
 import type { ArraySet } from '../../base/queue.js'
 import { isHandled, type Report } from '../../base/task/report.js'
-import type { WorkerClaims } from '../../engines/claims.js'
+import type { Claim, WorkerClaims } from '../../engines/claims.js'
 import { ID_KEY } from '../../formats/protocol/named.js'
 import { lastValue } from '../../formats/protocol/vars.js'
 import type { WorkerMessage, WorkerOptions } from '../ipc/messages.js'
@@ -64,10 +64,8 @@ export class ReportBuffer {
     const { terms } = claim
     if (terms !== undefined) {
       this.#outbox.named.ended(terms, plain.kind, plain.ranMs)
-      const id = plain.kind === 'ok' ? lastValue(claim.vars, ID_KEY) : undefined
-      if (id !== undefined && id.length <= LONGEST_ID) this.#outbox.addId(number, id)
     }
-    const report = terms === undefined ? plain : { ...plain, task: terms.name }
+    const report = terms === undefined ? plain : { ...plain, task: terms.name, id: idOf(claim, plain) }
     const waitMs = Math.max(0, Math.round(epochNowMs() - report.ranMs - claim.dueAtMs))
     this.#outbox.add(number, this.#isDetailed ? { ...report, attempt: claim.attempt, waitMs } : report)
     if (isHandled(report.kind)) this.#outbox.addTimes(report.ranMs, waitMs)
@@ -127,4 +125,10 @@ export class ReportBuffer {
     this.#busySince = now
     this.#hasReported = true
   }
+}
+
+/** Returns the id of a named task that ran to SPOOL_OK, if it has one. */
+function idOf({ vars }: Claim, { kind }: Report): string | undefined {
+  const id = kind === 'ok' ? lastValue(vars, ID_KEY) : undefined
+  return id !== undefined && id.length <= LONGEST_ID ? id : undefined
 }

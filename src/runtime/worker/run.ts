@@ -4,6 +4,7 @@ import { boundedFailure, failureLine } from '../../base/task/failure-text.js'
 import type { LastRun } from '../../base/task/last-run.js'
 import type { Outcome } from '../../base/task/outcome.js'
 import type { Ref } from '../../base/task/ref.js'
+import type { BegunTask } from '../../base/task/report.js'
 import type { Claim } from '../../engines/claims.js'
 
 /** The abort signal fires this many ms before the end, or after half of the remaining time if that is later. */
@@ -41,8 +42,12 @@ export class Run {
   /** True once the master has been told that the task is running. */
   isAnnounced = false
   hasEnded = false
+  /** The number by which the host knows the task, if a host runs it. */
+  hostNumber: number | undefined
   /** True while a program runs for the task. A cancel ends that, at the latest by SIGKILL, so the worker need not be killed. */
   isProgram = false
+  /** The task as it was told to who follows runs; undefined: nobody did when it began, or the task has no name. */
+  told: BegunTask | undefined
   #cancelled: Error | undefined
   #stop: (() => void) | undefined
   #mercyBegan: (() => void) | undefined

@@ -5,9 +5,8 @@ import type { SignalNews } from '../../base/task/schedule.js'
 import type { Engine } from '../../engines/open-engine.js'
 import { Hide } from '../../formats/protocol/hide.js'
 import { checkSendable, partsOf } from '../ipc/frames.js'
-import type { AfterKill, MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
+import type { DoAside, MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import type { CurrentDaemon } from '../tasks/daemon.js'
-import type { BesideExecutor } from './beside-executor.js'
 import type { Executor, ExecutorListener } from './executor.js'
 import { FunctionExecutor, type ProcessDirectory } from './function-executor.js'
 import type { Said } from './handler-task.js'
@@ -56,7 +55,7 @@ interface SharedProcess {
 /**
  * Receives messages from the master, has them carried out, and reports the results.
  *
- * States: silent (until `open` or `after-kill`) → loading → ready → drained.
+ * States: silent (until `open`) → loading → ready → drained.
  */
 export class Worker {
   readonly #home: WorkerHome
@@ -68,7 +67,11 @@ export class Worker {
   #handlers: LoadedHandlers | undefined
   /** Runs functions in this process. */
   #functions: FunctionExecutor | undefined
-  #beside: BesideExecutor | undefined
+  /**
+   * The deadlines that tasks in hosts have set themselves, where several tasks run: on the clock of `performance.now()`, by the
+   * host's numbers. Undefined: a deadline whose task is unknown, which ends with the next task that ends.
+   */
+  readonly #deadlines = new Map<number | undefined, number>()
   /**
    * Ends of printed text that could begin a hidden value, by run and stream. They are held back because the rest of the value may
    * come in the next piece.
@@ -92,8 +95,8 @@ export class Worker {
     switch (message.type) {
       case 'open':
         return void this.#open(message.options)
-      case 'after-kill':
-        return void this.#actAfterKill(message)
+      case 'do-aside':
+        return void this.#doAside(message)
       case 'run':
         return this.#loop?.take(message)
       case 'signal':
@@ -219,7 +222,7 @@ export class Worker {
         harakiriMs: this.#home.shared?.deadlineMs ?? options.harakiriMs,
         isKilled: this.#home.shared === undefined,
         isConcurrent: handlers.concurrency > 1 || options.sharesProcess === true,
-        ends: run => this.#giveOut(run),
+        ends: run => this.#ends(run),
         handle: number => this.#runSignal(homeOf(options), number),
         send: message => this.#send(message),
         died: (run, death) => {
@@ -263,10 +266,13 @@ export class Worker {
           isLogBehind: () => this.#waitingChars > HIGH_WATER_CHARS,
           print: (author, text) => this.#print(author, 'output', text, () => {}),
           send: message => this.#send(message),
+          closed: () => this.#loop?.closed(),
+          opened: () => this.#loop?.progressed(),
           failed: error => {
             if (this.#loop !== undefined) this.#loop.giveUp(error)
             else this.#exitAfter({ type: 'unloadable', error }, 1)
           },
+          lost: error => this.#exitAfter({ type: 'unfit', error }, 1),
         }
       },
       message => this.#send(message),
@@ -275,18 +281,9 @@ export class Worker {
   }
 
   async #executorOf(
-    { only, concurrency, performers }: LoadedHandlers,
+    { only, concurrency, performers, hosts }: LoadedHandlers,
     options: WorkerOptions,
   ): Promise<(listener: ExecutorListener) => Executor> {
-    if (only !== undefined && concurrency > 1) {
-      const { BesideExecutor } = await import('./beside-executor.js')
-      const lost = () => this.#exitAfter({ type: 'unfit', error: 'several tasks ran in its interpreter' }, 1)
-      const first = (afterMs: number) => this.#send({ type: 'deadline', afterMs })
-      return listener => {
-        this.#beside = new BesideExecutor(only, concurrency, listener, lost, first)
-        return this.#beside
-      }
-    }
     if (only !== undefined) {
       const { HostExecutor } = await import('./host-executor.js')
       return listener => new HostExecutor(only, listener)
@@ -302,6 +299,7 @@ export class Worker {
           chdir: options.chdir,
           directory: this.#home.directory,
           concurrency,
+          hosts,
           around: this.#home.shared?.around,
         },
         listener,
@@ -315,17 +313,32 @@ export class Worker {
     return this.#signals.run(number)
   }
 
-  /** Sets the deadline of a task that a host is running. */
-  #setDeadline(afterMs: number, task: number | undefined): void {
+  /** Sets the deadline of a task that a host is running. @param number the host's number; undefined: the task is unknown */
+  #setDeadline(afterMs: number, number: number | undefined): void {
     this.#loop?.announce()
-    if (this.#beside === undefined) this.#send({ type: 'deadline', afterMs })
-    else this.#beside.setDeadline(afterMs, task)
+    if (this.#handlers?.concurrency === 1) return this.#send({ type: 'deadline', afterMs })
+    if (afterMs === 0) this.#deadlines.delete(number)
+    else this.#deadlines.set(number, performance.now() + afterMs)
+    this.#tellDeadline()
   }
 
-  /** Settles what killed processes have left, instead of running tasks. */
-  async #actAfterKill(message: AfterKill): Promise<void> {
-    const { answerAfterKill } = await import('./after-a-kill.js')
-    this.#send(await answerAfterKill(options => this.#engineOf(options), message))
+  #tellDeadline(): void {
+    const first = Math.min(...this.#deadlines.values())
+    const leftMs = Math.max(1, Math.ceil(first - performance.now()))
+    this.#send({ type: 'deadline', afterMs: first === Number.POSITIVE_INFINITY ? 0 : leftMs })
+  }
+
+  #ends(run: Run): void {
+    this.#giveOut(run)
+    if (this.#deadlines.size === 0) return
+    const ended = [run.hostNumber, undefined].filter(number => this.#deadlines.delete(number))
+    if (ended.length > 0) this.#tellDeadline()
+  }
+
+  /** Works for the master in a program that has no process aside. */
+  async #doAside(message: DoAside): Promise<void> {
+    const { answerAside } = await import('./after-a-kill.js')
+    this.#send(await answerAside(message, options => this.#engineOf(options)))
   }
 
   /** Ends the interpreters and programs in good order, and exits. Call it when all tasks are done. */

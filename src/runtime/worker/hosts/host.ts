@@ -57,8 +57,14 @@ export interface HostCallbacks {
   print(author: Run | undefined, text: string): void
   /** Sends a message to the master. */
   send(message: WorkerMessage): void
+  /** Called when the host accepts no tasks for now. */
+  closed(): void
+  /** Called when the host accepts tasks again. */
+  opened(): void
   /** Called when the worker cannot go on: the host died before any task had ended, or a replacement could not be started. */
   failed(why: string): void
+  /** Called when the worker has to exit at once, without settling what runs. */
+  lost(why: string): void
 }
 
 /**
@@ -190,6 +196,7 @@ export class Host {
         reject(new Error(`the ${language} interpreter ${death}`))
       this.#signals.clear()
       diedAtWork = this.#user?.died(`the ${language} interpreter that ran it ${death}`) === true
+      if (!this.#isClosed) this.#callbacks.closed()
     } else this.print(undefined, process.takePrinted()) // text printed while loading, or at the exit
     process.release()
     if (wasOpen && !this.#isClosed) this.#replace(process, death, diedAtWork)
@@ -220,6 +227,13 @@ export class Host {
     this.#tell()
     this.#callbacks.send({ type: 'host-revived' })
     this.#user?.revived()
+    this.#callbacks.opened()
+  }
+
+  /** Ends the host, which is not replaced, and with it the worker. Its tasks have the marks of runs that were cut short. */
+  lost(why: string): void {
+    void this.end()
+    this.#callbacks.lost(why)
   }
 
   #failed(why: string): void {
