@@ -88,11 +88,7 @@ export class Heap<T> {
 }
 
 /** Hoare's selection: afterwards `items[at]` is what a sort would put there, and no item before it sorts after it. */
-export function select<T>(
-  items: { readonly length: number; [i: number]: T },
-  at: number,
-  before: (a: T, b: T) => boolean,
-): void {
+function select<T>(items: T[], at: number, before: (a: T, b: T) => boolean): void {
   let [low, high] = [0, items.length - 1]
   while (low < high) {
     const pivot = items[(low + high) >> 1] as T

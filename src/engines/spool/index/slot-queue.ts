@@ -1,8 +1,8 @@
 import type { Ref } from '../../../base/task/ref.js'
 import type { NamedSlots } from '../../../base/task/terms.js'
 import type { TaskOrder } from '../task-order.js'
+import { type IsBefore, type Placed, placedBefore } from '../window.js'
 import { BoundedHeap } from './bounded-heap.js'
-import { type IsBefore, type Placed, placedBefore } from './window.js'
 
 /** The number of refs whose names a queue keeps. */
 const NAMED = 100_000

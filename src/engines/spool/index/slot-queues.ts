@@ -3,11 +3,11 @@ import type { Ref } from '../../../base/task/ref.js'
 import { isHandled, type Report, waitsForSlot } from '../../../base/task/report.js'
 import type { NamedSlots, SlotQueueStats } from '../../../base/task/terms.js'
 import type { TaskOrder } from '../task-order.js'
+import type { Placed } from '../window.js'
 import type { BusyRefs } from './busy-refs.js'
 import type { ReadyRefs } from './ready-refs.js'
 import { HashMap, hash } from './ref-hash.js'
 import { SlotQueue } from './slot-queue.js'
-import type { Placed } from './window.js'
 
 /** The default limit of waiting refs: 70 MB, and 150 bytes for each of the best hundred thousand refs of a name. */
 const MAX_PARKED = 1_000_000
