@@ -69,7 +69,7 @@ export type Wait =
   | { readonly kind: 'written'; readonly draft: Draft }
   | { readonly kind: 'directory'; readonly path: string }
 
-export type Steps = Generator<Wait, Stored, void>
+type Steps = Generator<Wait, Stored, void>
 
 /**
  * Stores one task, with uWSGI's name, mode and mtime (core/spooler.c, uwsgi_spool_request), step by step. The process, or the
