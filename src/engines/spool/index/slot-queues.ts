@@ -105,14 +105,8 @@ export class SlotQueues {
   }
 
   #firstOf(queue: SlotQueue, limit: number): Ref[] {
-    const refs = new Set<Ref>()
-    let looks = limit + MOST_LOOKS
-    for (const ref of queue.inOrder()) {
-      if (refs.size >= limit || looks-- <= 0) break
-      const key = hash(ref)
-      if (this.#waiting.get(key) === queue) refs.add(ref)
-    }
-    return [...refs]
+    const refs = queue.first(limit + MOST_LOOKS).filter(ref => this.#waiting.get(hash(ref)) === queue)
+    return [...new Set(refs)].slice(0, limit)
   }
 
   /** @returns false if there is no room */
