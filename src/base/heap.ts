@@ -20,16 +20,6 @@ export class Heap<T> {
     return this.#items
   }
 
-  /** Yields the items in order. Each costs O(log n), n being how many were taken before. */
-  *inOrder(): Generator<T> {
-    const items = this.#items
-    const open = new Heap<number>((a, b) => this.#before(items[a] as T, items[b] as T))
-    for (let at: number | undefined = 0; at !== undefined && at < items.length; at = open.pop()) {
-      yield items[at] as T
-      for (const childAt of [2 * at + 1, 2 * at + 2]) if (childAt < items.length) open.push(childAt)
-    }
-  }
-
   push(item: T): void {
     const items = this.#items
     let at = items.length
@@ -88,11 +78,7 @@ export class Heap<T> {
 }
 
 /** Hoare's selection: afterwards `items[at]` is what a sort would put there, and no item before it sorts after it. */
-export function select<T>(
-  items: { readonly length: number; [i: number]: T },
-  at: number,
-  before: (a: T, b: T) => boolean,
-): void {
+function select<T>(items: T[], at: number, before: (a: T, b: T) => boolean): void {
   let [low, high] = [0, items.length - 1]
   while (low < high) {
     const pivot = items[(low + high) >> 1] as T

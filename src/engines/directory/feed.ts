@@ -1,5 +1,4 @@
 import type { Emitter } from '../../base/events/emitter.js'
-import { Heap } from '../../base/heap.js'
 import { Rationed, RationedPart } from '../../base/rationed.js'
 import {
   type FeedReason,
@@ -22,6 +21,7 @@ import { TaskIndex } from '../spool/index/task-index.js'
 import type { NameRules } from '../spool/names.js'
 import { isHeldUntil } from '../spool/spool-file.js'
 import { COMPARE_TASKS, compareVersions, type TaskOrder } from '../spool/task-order.js'
+import { SortedWindow } from '../spool/window.js'
 import { LongLocks } from './long-locks.js'
 
 export interface DirectoryFeedOptions {
@@ -275,31 +275,13 @@ export function partOf(
     .map(({ tasks, ...group }) => ({ ...group, tasks: tasks.slice(from, from + limit) }))
 }
 
-/**
- * Returns part of the ready refs, in the order in which an index would give them. The refs stay in the index.
- *
- * The best refs so far lie in numbered cells of two arrays, and the heap holds only these numbers: with an object for each
- * ref, a part far down the list would leave ten megabytes of garbage.
- */
+/** Returns part of the ready refs, in the order in which an index would give them. The refs stay in the index. */
 export function bestReady(index: TaskIndex, order: TaskOrder, from: number, count: number): Ref[] {
-  const compare = COMPARE_TASKS[order]
-  const limit = from + count
+  const best = new SortedWindow(COMPARE_TASKS[order], from + count)
+  index.eachReady((ref, time) => best.add(ref, time), Date.now())
+  best.seal(undefined)
   const refs: Ref[] = []
-  const times = new Float64Array(limit)
-  const orderOf = (a: number, b: number) =>
-    compare(refs[a] ?? '', times[a] ?? 0, refs[b] ?? '', times[b] ?? 0)
-  const kept = new Heap<number>((a, b) => orderOf(a, b) > 0) // the ref that comes last is at the top
-  index.eachReady((ref, time) => {
-    let slot = kept.size
-    if (slot === limit) {
-      slot = kept.peek() ?? 0
-      if (compare(ref, time, refs[slot] ?? '', times[slot] ?? 0) >= 0) return
-      kept.pop()
-    }
-    refs[slot] = ref
-    times[slot] = time
-    kept.push(slot)
-  }, Date.now())
-  const slots = Uint32Array.from(kept.values()).sort(orderOf)
-  return Array.from(slots.subarray(from), slot => refs[slot] ?? '')
+  for (let ref = best.next(); ref !== undefined && refs.length < from + count; ref = best.next())
+    refs.push(ref)
+  return refs.slice(from)
 }

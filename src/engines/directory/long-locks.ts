@@ -1,6 +1,7 @@
 import type { Emitter } from '../../base/events/emitter.js'
 import { displayName, type Ref } from '../../base/task/ref.js'
 import type { Looker, Report } from '../../base/task/report.js'
+import { Recent } from '../spool/index/recent.js'
 import { doHere } from './aside-work.js'
 
 /** A task that is locked for this long, and that no worker of ours is running, is reported. */
@@ -8,24 +9,17 @@ const LONG_MS = 10_000
 /** Finding the holder of a lock searches all of /proc, so it is done no more often than this. */
 const LOOK_EVERY_MS = 5000
 /**
- * A ref that has not been found locked for this long is forgotten: a waiting ref is tried about once a second, so this one
- * has run, or no longer waits.
+ * The minimum number of refs that are remembered: more than daemons that race one another find locked in a second, which is how
+ * often a waiting ref is tried.
  */
-const FORGOTTEN_AFTER_MS = 10_000
-const MOST_REFS = 1000
-
-interface Locked {
-  /** When the ref was first found locked; infinite once that has been reported. */
-  readonly since: number
-  readonly lastSeen: number
-}
+const REMEMBERED = 20_000
 
 /** Reports tasks that another process keeps locked for long. Usually that is a process that a program left behind, or a uWSGI. */
 export class LongLocks {
   readonly #spool: string
   readonly #events: Emitter
-  /** In the order in which the refs were last found locked. */
-  readonly #locked = new Map<Ref, Locked>()
+  /** When each ref was first found locked; infinite once that has been reported. */
+  readonly #since = new Recent<number>(REMEMBERED)
   #lookedAt = Number.NEGATIVE_INFINITY
   #looker: Looker | undefined
 
@@ -40,31 +34,14 @@ export class LongLocks {
   }
 
   reported({ ref, kind }: Report): void {
-    if (kind !== 'locked') {
-      if (this.#locked.size > 0) this.#locked.delete(ref)
-      return
-    }
+    if (kind !== 'locked') return this.#since.delete(ref)
     const now = performance.now()
-    const since = this.#locked.get(ref)?.since ?? now
-    this.#locked.delete(ref)
-    if (this.#locked.size >= MOST_REFS) this.#forgetOldest(now)
-    if (this.#locked.size >= MOST_REFS) return
+    const since = this.#since.get(ref) ?? now
     const isLong = now >= since + LONG_MS && now >= this.#lookedAt + LOOK_EVERY_MS
-    this.#locked.set(ref, { since: isLong ? Number.POSITIVE_INFINITY : since, lastSeen: now })
+    this.#since.set(ref, isLong ? Number.POSITIVE_INFINITY : since)
     if (!isLong) return
     this.#lookedAt = now
     void this.#tell(ref, now - since)
-  }
-
-  /**
-   * Makes room by forgetting refs that were not found locked lately. A task that ran elsewhere may never be reported again,
-   * and without room no further lock would be.
-   */
-  #forgetOldest(now: number): void {
-    for (const [ref, { lastSeen }] of this.#locked) {
-      if (now < lastSeen + FORGOTTEN_AFTER_MS) return
-      this.#locked.delete(ref)
-    }
   }
 
   async #tell(ref: Ref, forMs: number): Promise<void> {

@@ -19,10 +19,10 @@ import {
 } from '../spool/admin/change.js'
 import { isTaskPath, Namesakes } from '../spool/admin/fate.js'
 import { hold, kick, NO_PACKET, release } from '../spool/admin/hold.js'
+import { inOrder, type Scan } from '../spool/admin/in-order.js'
 import { cancel, overLimits, purge, requeue } from '../spool/admin/letters.js'
 import { Listing } from '../spool/admin/listing.js'
 import { OldKeys, type Parcel, type Received, receive, rename, send } from '../spool/admin/move.js'
-import { type Keyed, windowsInOrder } from '../spool/admin/ref-window.js'
 import { SpoolView, type TaskView } from '../spool/admin/task-view.js'
 import { hiddenKeysOf } from '../spool/hidden-keys.js'
 import { createdAtMicros } from '../spool/names.js'
@@ -266,20 +266,19 @@ async function* refsInOrder(
   { mayHave, counted, failed }: Walk,
 ): AsyncGenerator<readonly Ref[]> {
   let isFirst = true
-  const offerAll = async (offer: (task: Keyed) => void) => {
+  const offerAll: Scan = async offer => {
     let count = 0
     const offerOne = (ref: Ref) => {
       if (!mayHave(ref)) return true
       count++
-      offer({ ref, key: createdAtMicros(ref) ?? 0 })
+      offer(ref, createdAtMicros(ref) ?? 0)
       return true
     }
     await look.scan(offerOne, isFirst ? failed : () => {}) // the spool is listed once for each window, its failures are told once
     if (isFirst) counted?.(count)
     isFirst = false
   }
-  for await (const window of windowsInOrder(offerAll, { byPriority: true, isReversed: false }))
-    yield [...window.inOrder()]
+  yield* inOrder(offerAll, { byPriority: true, isReversed: false })
 }
 
 type RequestFor = Extract<Change, { kind: 'replace' }>['request']

@@ -4,7 +4,7 @@ import { quietly } from '../../base/errors.js'
 import { COARSEST_TIME_MS } from '../../base/own-clock.js'
 import { toFsPath } from '../../base/task/ref.js'
 
-/** Distinguishes one state of a directory, or a file, from another. */
+/** Distinguishes one state of a directory from another. */
 export interface Stamp {
   readonly inode: number
   /** NaN, which equals nothing, if the times are too recent to prove that nothing changed. */
@@ -31,10 +31,10 @@ export function directoryOf(spool: string, prefix: string): string {
 export type TakeStamp = (path: string) => Stamp | Promise<Stamp>
 
 /**
- * Returns the stamp of a directory or a file. Take it before you read what it stands for: a recent time does not prove that
- * nothing arrived after it.
+ * Returns the stamp of a directory. Take it before you list the directory: a recent time does not prove that nothing arrived
+ * after it.
  */
-export function stampOf({ ino, mtimeMs, ctimeMs, size }: Stats): Stamp {
+function stampOf({ ino, mtimeMs, ctimeMs, size }: Stats): Stamp {
   const isOld = Math.max(mtimeMs, ctimeMs) < Date.now() - COARSEST_TIME_MS
   return { inode: ino, mtimeMs: isOld ? mtimeMs : Number.NaN, ctimeMs, bytes: size }
 }

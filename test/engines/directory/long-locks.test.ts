@@ -5,8 +5,8 @@ import { LongLocks } from '#src/engines/directory/long-locks.js'
 import { until } from '../../helpers/until.js'
 import { spoolDirectory } from '../../helpers/workspace.js'
 
-/** The most refs that `LongLocks` remembers. */
-const MANY = 1000
+/** More refs than `LongLocks` remembers. */
+const MANY = 50_000
 
 describe('long locks', () => {
   let now = 0

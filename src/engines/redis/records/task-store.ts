@@ -8,9 +8,9 @@ import { changedBy, waitsFor } from '../../cancelled.js'
 import type { Purged, PurgeLimits } from '../../contracts/upkeep.js'
 import { type AuditEntry, isAuditEntry, seenEntry } from '../../spool/admin/audit.js'
 import { type Changed, refused } from '../../spool/admin/change.js'
+import { inOrder, type Scan } from '../../spool/admin/in-order.js'
 import type { Sort } from '../../spool/admin/listing.js'
 import type { Parcel, Received } from '../../spool/admin/move.js'
-import { type Keyed, windowsInOrder } from '../../spool/admin/ref-window.js'
 import { sinceMsOf, TASK_STATES, type TaskState, type TaskView } from '../../spool/admin/task-view.js'
 import type { Change, Ended, ListingPlan, Resumed, TaskStore, Wanted } from '../../task-store.js'
 import { orderCancel } from '../cancel-orders.js'
@@ -155,15 +155,13 @@ export class RedisTaskStore implements TaskStore {
       return true
     }
     const byPriority = plan.sort === 'priority'
-    const scan = async (offer: (task: Keyed) => void) => {
+    const scan: Scan = async offer => {
       for await (const tasks of this.#walk(states, false))
         for (const task of tasks)
-          if (isFit(task))
-            offer({ ref: `${prefixFor(task, byPriority)}${task.ref}`, key: keyOf(task, this.#nowMs) })
+          if (isFit(task)) offer(`${prefixFor(task, byPriority)}${task.ref}`, keyOf(task, this.#nowMs))
     }
-    for await (const window of windowsInOrder(scan, { byPriority, isReversed: plan.isReversed }))
-      for await (const tasks of this.#viewAll([...window.inOrder()].map(baseName)))
-        if (!passOn(tasks)) return false
+    for await (const refs of inOrder(scan, { byPriority, isReversed: plan.isReversed }))
+      for await (const tasks of this.#viewAll(refs.map(baseName))) if (!passOn(tasks)) return false
     return true
   }
 

@@ -4,7 +4,7 @@ import { deadNameOf } from '../dead-letters.js'
 import { createdAtMicros } from '../names.js'
 import { recordNames } from '../records.js'
 import { jsonNameOf, stateRoom } from '../state-directory.js'
-import { inOrder, type Keyed, RefWindow, visit } from './ref-window.js'
+import { inOrder, type Scan, visit, windowFor } from './in-order.js'
 import { type SpoolView, sinceMsOf, type TaskView } from './task-view.js'
 
 /**
@@ -38,7 +38,6 @@ type Take = (task: TaskView) => boolean
 
 type KeyOf = (task: TaskView, nowMs: number) => number
 type VisitAll = (each: (ref: Ref) => boolean) => Promise<void>
-type Scan = (offer: (task: Keyed) => void) => Promise<void>
 
 /** The sort keys of the orders that need a look into the file; the smallest key comes first. */
 const KEYS: Partial<Record<Sort, KeyOf>> = {
@@ -90,27 +89,22 @@ export class Listing {
     const visitAll = (each: (ref: Ref) => boolean) => this.#view.scan(each, this.#plan.failed)
     const times = await runTimes(this.#view.spool)
     const sort = { isReversed }
-    const window = new RefWindow(sort)
-    let isOver = false
-    const each = (ref: Ref) => {
-      isOver = !this.#taken(ref, take)
-      return !isOver
-    }
+    const each = (ref: Ref) => this.#taken(ref, take)
     const scanWaiting = this.#scan(visitAll, ref => {
       const task = this.#look(ref)
       return task !== undefined && isWaiting(task) ? task.dueAtMs : undefined
     })
-    if (isReversed) await inOrder(scanWaiting, sort, each)
-    if (isOver) return
-    await inOrder(this.#scan(visitAll, times), { byPriority: true, isReversed }, ref => {
+    if (isReversed && !(await visit(inOrder(scanWaiting, sort), each))) return
+    const waiting = windowFor(sort)
+    const due = inOrder(this.#scan(visitAll, times), { byPriority: true, isReversed })
+    const isOver = !(await visit(due, ref => {
       const task = this.#look(ref)
       if (task === undefined) return true
-      if (!isWaiting(task)) isOver = !take(task)
-      else if (!isReversed) window.offer({ ref, key: task.dueAtMs })
-      return !isOver
-    })
-    if (isOver || isReversed) return
-    if (visit(window, each) && window.isPartial) await inOrder(scanWaiting, sort, each, window.last)
+      if (!isWaiting(task)) return take(task)
+      waiting.add(ref, task.dueAtMs)
+      return true
+    }))
+    if (!isOver && !isReversed) await visit(inOrder(scanWaiting, sort, waiting), each)
   }
 
   /**
@@ -131,8 +125,9 @@ export class Listing {
     return createdMs <= this.#view.nowMs ? createdMs : undefined
   }
 
-  #sorted(scan: Scan, take: Take, byPriority = false): Promise<void> {
-    return inOrder(scan, { byPriority, isReversed: this.#plan.isReversed }, ref => this.#taken(ref, take))
+  async #sorted(scan: Scan, take: Take, byPriority = false): Promise<void> {
+    const refs = inOrder(scan, { byPriority, isReversed: this.#plan.isReversed })
+    await visit(refs, ref => this.#taken(ref, take))
   }
 
   /** Returns a scan that offers the tasks that pass the filter for names, and that have a key. */
@@ -140,7 +135,7 @@ export class Listing {
     return offer =>
       visitAll(ref => {
         const key = this.#plan.mayHave(ref) ? keyOf(ref) : undefined
-        if (key !== undefined) offer({ ref, key })
+        if (key !== undefined) offer(ref, key)
         return true
       })
   }

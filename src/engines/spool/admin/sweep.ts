@@ -59,17 +59,13 @@ interface Leftover {
   readonly isPromised: boolean
 }
 
-/** How many leftovers are looked up among the ids at once: few enough that each is dealt with soon after its look-up. */
-const LOOKED_UP_AT_ONCE = 1000
-
-/** Yields the hidden files of writers, in the spool and its priorities, that have not changed since `beforeMs`. */
+/**
+ * Yields the hidden files of writers, in the spool and its priorities, that have not changed since `beforeMs`. A writer renews its
+ * file before it promises it, so one that is promised after this look is seen by its time.
+ */
 export async function* leftoversIn(spool: string, beforeMs: number): AsyncGenerator<Leftover> {
-  const refs = await findLeftovers(spool, beforeMs)
-  for (let from = 0; from < refs.length; from += LOOKED_UP_AT_ONCE)
-    yield* withPromises(spool, new Set(refs.slice(from, from + LOOKED_UP_AT_ONCE)))
-}
-
-async function* withPromises(spool: string, refs: ReadonlySet<Ref>): AsyncGenerator<Leftover> {
+  const refs = new Set(await findLeftovers(spool, beforeMs))
+  if (refs.size === 0) return
   const promised = new Set<Ref>()
   for await (const { ref } of idsIn(spool)) if (ref !== undefined && refs.has(ref)) promised.add(ref)
   for (const ref of refs) yield { ref, isPromised: promised.has(ref) }

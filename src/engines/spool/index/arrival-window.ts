@@ -1,6 +1,6 @@
 import type { Ref } from '../../../base/task/ref.js'
 import { COMPARE_TASKS } from '../task-order.js'
-import type { Placed, Visit, Window } from './window.js'
+import type { Placed, Visit, Window } from '../window.js'
 
 const FIRST_CAPACITY = 1024
 

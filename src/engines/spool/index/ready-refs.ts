@@ -1,9 +1,9 @@
 import { Heap } from '../../../base/heap.js'
 import { prefixOf, type Ref } from '../../../base/task/ref.js'
-import type { TaskOrder } from '../task-order.js'
+import { COMPARE_TASKS, type TaskOrder } from '../task-order.js'
+import { type IsBefore, type Placed, placedBefore, SortedWindow, type Visit, type Window } from '../window.js'
 import { ArrivalWindow } from './arrival-window.js'
 import type { Directories } from './directories.js'
-import { type IsBefore, type Placed, placedBefore, SortedWindow, type Visit, type Window } from './window.js'
 
 /** What a scan did with the directories. */
 export type Scanned = Pick<Directories, 'isAsBefore' | 'isListed'>
@@ -233,7 +233,7 @@ export class ReadyRefs {
   #newWindow(): Window {
     return this.#order === 'arrival'
       ? new ArrivalWindow(this.#limit)
-      : new SortedWindow(this.#order, this.#limit)
+      : new SortedWindow(COMPARE_TASKS[this.#order], this.#limit)
   }
 
   #comesFirst(fresh: Placed): boolean {

@@ -1,8 +1,9 @@
+import { orderedPart } from '../../../base/heap.js'
 import type { Ref } from '../../../base/task/ref.js'
 import type { NamedSlots } from '../../../base/task/terms.js'
 import type { TaskOrder } from '../task-order.js'
+import { type IsBefore, type Placed, placedBefore } from '../window.js'
 import { BoundedHeap } from './bounded-heap.js'
-import { type IsBefore, type Placed, placedBefore } from './window.js'
 
 /** The number of refs whose names a queue keeps. */
 const NAMED = 100_000
@@ -60,10 +61,10 @@ export class SlotQueue {
     return ahead !== undefined && (best === undefined || this.#isBefore(ahead, best))
   }
 
-  /** Yields the known refs in order. The caller knows which of them still wait. */
-  *inOrder(): Generator<Ref> {
-    for (const { ref } of this.#ahead) yield ref
-    for (const { ref } of this.#best.inOrder()) yield ref
+  /** Returns the first known refs in order. The caller knows which of them still wait. */
+  first(count: number): Ref[] {
+    const best = orderedPart([...this.#best.values()], 0, count, this.#isBefore)
+    return [...this.#ahead, ...best].slice(0, count).map(({ ref }) => ref)
   }
 
   /** True if more refs wait than are known, and the known ones run low: a scan finds the next. */

@@ -3,11 +3,11 @@ import type { Ref } from '../../../base/task/ref.js'
 import { isHandled, type Report, waitsForSlot } from '../../../base/task/report.js'
 import type { NamedSlots, SlotQueueStats } from '../../../base/task/terms.js'
 import type { TaskOrder } from '../task-order.js'
+import type { Placed } from '../window.js'
 import type { BusyRefs } from './busy-refs.js'
 import type { ReadyRefs } from './ready-refs.js'
 import { HashMap, hash } from './ref-hash.js'
 import { SlotQueue } from './slot-queue.js'
-import type { Placed } from './window.js'
 
 /** The default limit of waiting refs: 70 MB, and 150 bytes for each of the best hundred thousand refs of a name. */
 const MAX_PARKED = 1_000_000
@@ -105,14 +105,8 @@ export class SlotQueues {
   }
 
   #firstOf(queue: SlotQueue, limit: number): Ref[] {
-    const refs = new Set<Ref>()
-    let looks = limit + MOST_LOOKS
-    for (const ref of queue.inOrder()) {
-      if (refs.size >= limit || looks-- <= 0) break
-      const key = hash(ref)
-      if (this.#waiting.get(key) === queue) refs.add(ref)
-    }
-    return [...refs]
+    const refs = queue.first(limit + MOST_LOOKS).filter(ref => this.#waiting.get(hash(ref)) === queue)
+    return [...new Set(refs)].slice(0, limit)
   }
 
   /** @returns false if there is no room */

@@ -1,6 +1,6 @@
 import type { Ref } from '../../../base/task/ref.js'
 import type { Found, Looker } from '../../../base/task/report.js'
-import type { Visit } from './window.js'
+import type { Visit } from '../window.js'
 
 /** The maximum number of ready refs that are looked at. Refs behind them are looked at once they have come forward. */
 const MOST = 10_000

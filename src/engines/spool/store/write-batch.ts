@@ -9,12 +9,12 @@ import type { Request, Stored } from '../../../base/task/request.js'
 import { nameOf } from '../../../system/files/anchored-path.js'
 import type { Owner } from '../permissions.js'
 import type { Chunk, ChunkFailures } from './batch-thread.js'
-import { newTaskPath, writeInPlace } from './draft.js'
+import { type Draft, newTaskPath, writeInPlace } from './draft.js'
 import {
+  drive,
   keepAlive,
   needsNoWaiting,
   perform,
-  type Steps,
   type Wait,
   type WriteOptions,
   writeError,
@@ -205,106 +205,55 @@ interface BatchOptions extends WriteOptions {
 /** Files that are written and synced side by side; each holds a descriptor meanwhile. */
 const MAX_PARALLEL_WRITES = 128
 
-/** One task on its way: where it stands, or what became of it. */
-interface PendingWrite {
-  readonly request: Request
-  readonly steps: Steps
-  wait: Wait | undefined
-  result: WriteResult | undefined
-}
-
 /**
- * Stores many tasks with one sync: first all files, then each directory once. Results come in the order of the requests.
- * Nothing is published before everything is written, so an error (a full disk) comes before the first rename. Without sync
- * there is nothing to share, so each task is published at once unless the batch is all or nothing.
+ * Stores many tasks. With sync, or all or nothing, no task is published before all are written, so that an error (a full disk)
+ * comes before the first rename, and they share the syncs of their directories. Results come in the order of the requests.
  */
 export async function writeTasks(
   requests: readonly Request[],
   options: BatchOptions,
 ): Promise<WriteResult[]> {
-  if (!options.isAllOrNothing && requests.every(one => needsNoWaiting(one, options)))
+  const { sync, isAllOrNothing } = options
+  if (!isAllOrNothing && requests.every(one => needsNoWaiting(one, options)))
     return writeMany(requests, options)
-  const pending = requests.map(
-    (request): PendingWrite => ({
-      request,
-      steps: writeSteps(request, options),
-      wait: undefined,
-      result: undefined,
-    }),
-  )
-  const isEach = !options.sync && !options.isAllOrNothing
-  const rest = keepAlive(pending.length, place => {
-    const wait = pending[place]?.wait
-    return wait?.kind === 'written' ? wait.draft : undefined
+  const isTogether = sync || isAllOrNothing
+  const written: Draft[] = []
+  let publish = () => {}
+  const areAllWritten = new Promise<void>(resolve => {
+    publish = resolve
   })
-  for (let i = 0; i < pending.length; i += MAX_PARALLEL_WRITES)
-    await Promise.all(
-      pending
-        .slice(i, i + MAX_PARALLEL_WRITES)
-        .map(write => advanceWhile(write, ({ kind }) => isEach || kind !== 'written')),
-    )
+  let fault: SpooldError | undefined
+  const results: Promise<WriteResult>[] = []
+  const begin = (request: Request) =>
+    new Promise<void>(hasCome => {
+      const waitFor = async (wait: Wait) => {
+        if (wait.kind === 'written' && isTogether) {
+          written.push(wait.draft)
+          hasCome()
+          await areAllWritten
+        } else await perform(wait)
+        // others may rely on a promised task
+        if (fault !== undefined && (wait.kind === 'written' || request.id === undefined)) throw fault
+      }
+      const failed = (error: unknown) => {
+        if (isAllOrNothing) fault ??= givenUp(toError(error))
+        return { error: toError(error) }
+      }
+      const result = drive(writeSteps(request, options), waitFor).then(stored => ({ stored }), failed)
+      results.push(result)
+      void result.then(() => hasCome())
+    })
+  const rest = keepAlive(written)
+  for (let i = 0; i < requests.length; i += MAX_PARALLEL_WRITES)
+    await Promise.all(requests.slice(i, i + MAX_PARALLEL_WRITES).map(begin))
   rest()
-  for (;;) {
-    if (options.isAllOrNothing && pending.some(hasFailed)) giveUp(pending)
-    const waiting = pending.filter(({ wait }) => wait !== undefined)
-    if (waiting.length === 0) break
-    const failures = await syncDirectories(waiting)
-    for (const write of waiting) advance(write, failures.get(pathOf(write.wait)))
-  }
-  return pending.map(({ result }) => result ?? { error: new Error('unreachable') })
+  publish()
+  return Promise.all(results)
 }
 
-async function advanceWhile(write: PendingWrite, goesOn: (wait: Wait) => boolean): Promise<void> {
-  advance(write)
-  while (write.wait !== undefined && goesOn(write.wait))
-    try {
-      await perform(write.wait)
-      advance(write)
-    } catch (error) {
-      advance(write, error)
-    }
-}
-
-/** @returns the directories whose sync failed, with the reason */
-async function syncDirectories(pending: readonly PendingWrite[]): Promise<Map<string, unknown>> {
-  const failures = new Map<string, unknown>()
-  const paths = new Set(pending.map(({ wait }) => pathOf(wait)).filter(path => path !== ''))
-  for (const path of paths)
-    await perform({ kind: 'directory', path }).catch(error => failures.set(path, error))
-  return failures
-}
-
-function pathOf(wait: Wait | undefined): string {
-  return wait?.kind === 'directory' ? wait.path : ''
-}
-
-/** Advances a write to its next wait. With an error, the write ends as failed. */
-function advance(write: PendingWrite, error?: unknown): void {
-  write.wait = undefined
-  try {
-    const step = error === undefined ? write.steps.next() : write.steps.throw(error)
-    if (step.done === true) write.result = { stored: step.value }
-    else write.wait = step.value
-  } catch (reason) {
-    write.result = { error: toError(reason) }
-  }
-}
-
-function hasFailed({ result }: PendingWrite): boolean {
-  return result !== undefined && 'error' in result
-}
-
-/**
- * Gives up a batch once one of its tasks has failed. What still waits is taken back, except for promises, on which others
- * may rely.
- */
-function giveUp(pending: readonly PendingWrite[]): void {
-  const failed = pending.find(hasFailed)?.result
-  if (failed === undefined || !('error' in failed)) return
-  const { error: cause } = failed
+/** Returns the error of the other tasks of a batch that is stored as a whole or not at all. */
+function givenUp(cause: Error): SpooldError {
   const code = cause instanceof SpooldError ? cause.code : 'ENQUEUE_FAILED'
   const message = `not stored, because another task of the batch was not: ${cause.message}`
-  for (const write of pending)
-    if (write.wait?.kind === 'written' || (write.wait !== undefined && write.request.id === undefined))
-      advance(write, new SpooldError(code, message, { cause }))
+  return new SpooldError(code, message, { cause })
 }

@@ -61,7 +61,7 @@ export function needsNoWaiting(
   return isPlain && !sync && packet.length <= PAGE_BYTES
 }
 
-/** A step that a write waits for. The driver decides how to wait: `drive`, `driveSync`, or that of a batch (write-batch.ts). */
+/** A step that a write waits for. The driver decides how to wait: `drive` or `driveSync`. */
 export type Wait =
   | { readonly kind: 'body'; readonly draft: Draft; readonly body: AsyncIterable<Uint8Array> }
   | { readonly kind: 'data'; readonly fd: number }
@@ -69,7 +69,7 @@ export type Wait =
   | { readonly kind: 'written'; readonly draft: Draft }
   | { readonly kind: 'directory'; readonly path: string }
 
-export type Steps = Generator<Wait, Stored, void>
+type Steps = Generator<Wait, Stored, void>
 
 /**
  * Stores one task, with uWSGI's name, mode and mtime (core/spooler.c, uwsgi_spool_request), step by step. The process, or the
@@ -156,12 +156,12 @@ function* syncEntry(draft: Draft): Generator<Wait, void, void> {
   if (draft.isDirectoryNew) yield { kind: 'directory', path: draft.spool }
 }
 
-/** Runs a write to its end. */
-async function drive(steps: Steps): Promise<Stored> {
+/** Runs a write to its end. @param waitFor performs what the write waits for */
+export async function drive(steps: Steps, waitFor = perform): Promise<Stored> {
   let step = steps.next()
   while (step.done !== true)
     try {
-      await perform(step.value)
+      await waitFor(step.value)
       step = steps.next()
     } catch (error) {
       step = steps.throw(error)
@@ -200,16 +200,16 @@ const SIGN_OF_LIFE_MS = 1000
 const MAX_RENEWED = 1000
 
 /**
- * Shows a sweep that the writer of these drafts is alive, by renewing their ctimes, one after the other.
+ * Shows a sweep that the writer of these drafts is alive, by renewing their ctimes, one after the other. More may be added.
  *
- * @param draftAt returns undefined where there is nothing to renew
  * @returns a function that ends this
  */
-export function keepAlive(count: number, draftAt: (place: number) => Draft | undefined): () => void {
+export function keepAlive(drafts: readonly Draft[]): () => void {
   let next = 0
   const life = setInterval(() => {
     // a failure is ignored: the next step of the write reports what is wrong
-    for (let n = Math.min(count, MAX_RENEWED); n > 0; n--) quietly(() => draftAt(next++ % count)?.renew())
+    for (let n = Math.min(drafts.length, MAX_RENEWED); n > 0; n--)
+      quietly(() => drafts[next++ % drafts.length]?.renew())
   }, SIGN_OF_LIFE_MS)
   return () => clearInterval(life)
 }
@@ -221,7 +221,7 @@ export function keepAlive(count: number, draftAt: (place: number) => Draft | und
  */
 async function receive(draft: Draft, body: AsyncIterable<Uint8Array>): Promise<void> {
   if (hasChosen()) await tryHold(draft.fd).catch(() => {})
-  const rest = keepAlive(1, () => draft)
+  const rest = keepAlive([draft])
   try {
     for await (const bytes of body) draft.append(bytes)
   } finally {

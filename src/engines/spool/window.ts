@@ -1,6 +1,6 @@
-import { Heap } from '../../../base/heap.js'
-import type { Ref } from '../../../base/task/ref.js'
-import { COMPARE_TASKS, type CompareTasks, type TaskOrder } from '../task-order.js'
+import { Heap } from '../../base/heap.js'
+import type { Ref } from '../../base/task/ref.js'
+import { COMPARE_TASKS, type CompareTasks, type TaskOrder } from './task-order.js'
 
 /**
  * The number of refs that are sorted at once, in some 2 ms: a hundred thousand would block the event loop for a tenth of a
@@ -73,8 +73,7 @@ export class SortedWindow implements Window {
   #last: Placed | undefined
   #isOverflowed = false
 
-  constructor(order: TaskOrder, limit: number) {
-    const compare = COMPARE_TASKS[order]
+  constructor(compare: CompareTasks, limit: number) {
     this.#limit = limit
     this.#compare = compare
     this.#heads = new Heap<Run>((a, b) => compare(refOf(a), timeOf(a), refOf(b), timeOf(b)) < 0)
@@ -163,7 +162,7 @@ export class SortedWindow implements Window {
     const sample = this.#runs
       .flatMap(run => sampleOf(run, step))
       .sort((a, b) => this.#compare(a.ref, a.time, b.ref, b.time))
-    const last = sample[Math.floor(this.#limit / step) - 1]
+    const last = sample[Math.ceil(this.#limit / step) - 1]
     if (last === undefined) return
     this.#last = last
     this.#isOverflowed = true

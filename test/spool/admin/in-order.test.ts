@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { prefixOf } from '#src/base/task/ref.js'
-import { inOrder, type Keyed, type TaskSort } from '#src/engines/spool/admin/ref-window.js'
+import { inOrder, type Scan, type TaskSort, visit, windowFor } from '#src/engines/spool/admin/in-order.js'
 import { comparePriorities, compareVersions } from '#src/engines/spool/task-order.js'
 
 /** Tasks of three priorities and of none, in no order; several have equal keys. */
@@ -20,14 +20,14 @@ function expected({ byPriority = false, isReversed }: TaskSort): string[] {
   return (isReversed ? sorted.reverse() : sorted).map(({ ref }) => ref)
 }
 
-async function visited(sort: TaskSort, size: number, after?: Keyed) {
+async function visited(sort: TaskSort, size: number, first?: ReturnType<typeof windowFor>) {
   const refs: string[] = []
   let scans = 0
-  const scan = async (offer: (task: Keyed) => void) => {
+  const scan: Scan = async offer => {
     scans++
-    for (const task of tasks) offer(task)
+    for (const { ref, key } of tasks) offer(ref, key)
   }
-  await inOrder(scan, sort, ref => refs.push(ref) > 0, after, size)
+  await visit(inOrder(scan, sort, first, size), ref => refs.push(ref) > 0)
   return { refs, scans }
 }
 
@@ -45,42 +45,26 @@ describe('tasks in order', () => {
         assert.equal(scans > 1, size < tasks.length)
       })
 
-  it('continue after a given task', async () => {
-    const sort = { isReversed: false }
-    const all = expected(sort)
-    const after = tasks.find(({ ref }) => ref === all[700])
-    assert.deepEqual((await visited(sort, 128, after)).refs, all.slice(701))
-  })
+  for (const [size, scans] of [
+    [128, true],
+    [2000, false],
+  ] as const)
+    it(`are visited by ${scans ? 'further scans' : 'no scan'} after a window of ${size} that has met them all`, async () => {
+      const sort = { isReversed: false }
+      const first = windowFor(sort, size)
+      for (const { ref, key } of tasks) first.add(ref, key)
+      const found = await visited(sort, size, first)
+      assert.deepEqual([found.refs, found.scans > 0], [expected(sort), scans])
+    })
 
   it('end when the visitor has seen enough, without another scan', async () => {
     let scans = 0
     let seen = 0
-    const scan = async (offer: (task: Keyed) => void) => {
+    const scan: Scan = async offer => {
       scans++
-      for (const task of tasks) offer(task)
+      for (const { ref, key } of tasks) offer(ref, key)
     }
-    await inOrder(scan, { isReversed: false }, () => ++seen < 20, undefined, 100)
+    await visit(inOrder(scan, { isReversed: false }, undefined, 100), () => ++seen < 20)
     assert.deepEqual([seen, scans], [20, 1])
-  })
-
-  it('are visited by more than one scan if their names are too long for one window', async () => {
-    const long = Array.from({ length: 60_000 }, (_, i) => ({
-      ref: `${'x'.repeat(245)}${i}`,
-      key: 60_000 - i,
-    }))
-    let scans = 0
-    let last = Number.NEGATIVE_INFINITY
-    let count = 0
-    const scan = async (offer: (task: Keyed) => void) => {
-      scans++
-      for (const task of long) offer(task)
-    }
-    await inOrder(scan, { isReversed: false }, ref => {
-      const key = 60_000 - Number(ref.slice(245))
-      assert.ok(key > last)
-      last = key
-      return ++count > 0
-    })
-    assert.deepEqual([count, scans > 1], [60_000, true])
   })
 })
