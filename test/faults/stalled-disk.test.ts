@@ -28,7 +28,7 @@ import { drop, leftIn, packet, taskName } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'
 import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
-import { spoolDirectory, workspace } from '../helpers/workspace.js'
+import { BIN, spoolDirectory, workspace } from '../helpers/workspace.js'
 
 /** A daemon looks at least this often whether its control sockets are there, in ms. */
 const LOOKS_MS = 5000
@@ -64,6 +64,24 @@ tasks.task('few', { maxConcurrency: 1, maxRetries: 9 }, async () => {
   await new Promise(resolve => setTimeout(resolve, ${2.5 * LOOKS_MS}))
 })
 export default (env, task) => { JOURNAL(task.name); return task.SPOOL_OK }`
+
+describe('a command for a spool whose disk hangs', { skip: skipUnless('root', 'fuse') }, () => {
+  for (const args of [['ls'], ['status'], ['pause'], ['cancel', 'task']])
+    it(`says on which disk it waits, and ends by SIGINT (${args.join(' ')})`, async () => {
+      const { path, server } = await servedDirectory()
+      const spool = join(path, 'spool')
+      mkdirSync(spool)
+      drop(spool, 'task', packet({}))
+      server.child.kill('SIGSTOP')
+      after(() => server.child.kill('SIGCONT'))
+      const [command = '', ...rest] = args
+      const run = new TestProcess(process.execPath, [BIN, command, join(spool, ...rest)])
+      await run.waitFor(new RegExp(`waiting for the disk of ${path}\\S*, which has not answered for 5 s`))
+      run.child.kill('SIGINT')
+      await run.exited
+      assert.equal(run.child.signalCode, 'SIGINT')
+    })
+})
 
 describe('a disk that stalls', { skip: skipUnless('root', 'fuse') }, () => {
   it('stalls no other spool, and loses no task', async () => {
