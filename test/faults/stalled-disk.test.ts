@@ -83,6 +83,32 @@ describe('a command for a spool whose disk hangs', { skip: skipUnless('root', 'f
     })
 })
 
+/** Looks how a spool is claimed with each small number of descriptors to spare. */
+const PROBE = `
+import { closeSync, openSync } from 'node:fs'
+import { probeSpool } from ${JSON.stringify(new URL('../../src/engines/spool/probe.js', import.meta.url).href)}
+await probeSpool(process.argv[1], 'auto')
+const fill = () => { try { for (;;) taken.push(openSync('/dev/null')) } catch {} }
+const taken = []
+for (let free = 0; free < 10; free++) {
+  fill()
+  for (const fd of taken.splice(0, free)) closeSync(fd)
+  await probeSpool(process.argv[1], 'auto').catch(() => {})
+}`
+
+describe('a spool on an unknown file system', { skip: skipUnless('root', 'fuse') }, () => {
+  it('keeps no file of the look at its locks, however few descriptors that has', async () => {
+    const { path } = await servedDirectory()
+    const node = `ulimit -n 128; exec "$0" --input-type=module -e "$1" "$2"`
+    const probe = new TestProcess('sh', ['-c', node, process.execPath, PROBE, path])
+    assert.equal(await probe.code(), 0, probe.output)
+    assert.deepEqual(
+      readdirSync(join(path, '.spoold')).filter(name => name.startsWith('probe-')),
+      [],
+    )
+  })
+})
+
 describe('a disk that stalls', { skip: skipUnless('root', 'fuse') }, () => {
   it('stalls no other spool, and loses no task', async () => {
     const { path, server } = await servedDirectory()
