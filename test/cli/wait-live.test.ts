@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { enqueue } from '#src/engines/client/spool.js'
@@ -172,5 +172,24 @@ describe('spoold wait, beside a daemon', { concurrency: 3 }, () => {
     for (const word of [done, `${spool}/${uuid}`, `${spool}/order 7`, dead])
       assert.deepEqual(await told(word), [0, 'done or unknown'], word)
     assert.ok(daemon.isRunning)
+  })
+})
+
+describe('spoold wait where a directory cannot be looked at any more', () => {
+  it('fails with the error of the file system, and calls the task neither gone nor done', async () => {
+    const spool = spoolDirectory()
+    mkdirSync(join(spool, '5'))
+    const lost = drop(join(spool, '5'))
+    const removed = drop(spool)
+    const wait = waiting(removed, lost)
+    await until('the wait looks at the directory', () => {
+      rmSync(removed, { force: true })
+      return wait.output.includes(removed)
+    })
+    rmSync(join(spool, '5'), { recursive: true })
+    symlinkSync('5', join(spool, '5')) // every look below it ends with ELOOP
+    await wait.waitFor(/ELOOP/)
+    assert.equal(await wait.code(), 1)
+    assert.doesNotMatch(wait.output, /(?:gone|done|unknown) \S+\/5\//)
   })
 })

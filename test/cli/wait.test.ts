@@ -7,8 +7,9 @@ import { spoolSnapshotOf } from '../helpers/control.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { drop, packet } from '../helpers/files.js'
 import { socketsOf } from '../helpers/proc.js'
+import { TestProcess } from '../helpers/process.js'
 import { until } from '../helpers/until.js'
-import { spoolDirectory } from '../helpers/workspace.js'
+import { BIN, spoolDirectory } from '../helpers/workspace.js'
 
 const HANDLER = `import { existsSync } from 'node:fs'
   import { setTimeout } from 'node:timers/promises'
@@ -58,13 +59,12 @@ describe('spoold wait', () => {
   it('looks at the directory when there is no daemon', async () => {
     const spool = spoolDirectory()
     const [one, two] = [drop(spool), drop(spool)]
-    const waits = inProcess(['wait', one, two])
     rmSync(one)
-    setImmediate(() => rmSync(two))
-    const { code, stdout, stderr } = await waits
-    assert.equal(code, 0)
-    assert.match(stderr, new RegExp(`^spoold: done or unknown ${one}: `, 'm'))
-    assert.match(stdout, new RegExp(`^gone ${two}: it is done, or was removed`, 'm'))
+    const wait = new TestProcess(process.execPath, [BIN, 'wait', one, two])
+    await wait.waitFor(new RegExp(`^spoold: done or unknown ${one}: `, 'm'))
+    rmSync(two)
+    await wait.waitFor(new RegExp(`^gone ${two}: it is done, or was removed`, 'm'))
+    assert.equal(await wait.code(), 0)
   })
 
   it('refuses what is no task of a spool', async () => {

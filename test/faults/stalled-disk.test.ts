@@ -28,7 +28,7 @@ import { drop, leftIn, packet, taskName } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'
 import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
-import { spoolDirectory, workspace } from '../helpers/workspace.js'
+import { BIN, spoolDirectory, workspace } from '../helpers/workspace.js'
 
 /** A daemon looks at least this often whether its control sockets are there, in ms. */
 const LOOKS_MS = 5000
@@ -64,6 +64,50 @@ tasks.task('few', { maxConcurrency: 1, maxRetries: 9 }, async () => {
   await new Promise(resolve => setTimeout(resolve, ${2.5 * LOOKS_MS}))
 })
 export default (env, task) => { JOURNAL(task.name); return task.SPOOL_OK }`
+
+describe('a command for a spool whose disk hangs', { skip: skipUnless('root', 'fuse') }, () => {
+  for (const args of [['ls'], ['status'], ['pause'], ['cancel', 'task']])
+    it(`says on which disk it waits, and ends by SIGINT (${args.join(' ')})`, async () => {
+      const { path, server } = await servedDirectory()
+      const spool = join(path, 'spool')
+      mkdirSync(spool)
+      drop(spool, 'task', packet({}))
+      server.child.kill('SIGSTOP')
+      after(() => server.child.kill('SIGCONT'))
+      const [command = '', ...rest] = args
+      const run = new TestProcess(process.execPath, [BIN, command, join(spool, ...rest)])
+      await run.waitFor(new RegExp(`waiting for the disk of ${path}\\S*, which has not answered for 5 s`))
+      run.child.kill('SIGINT')
+      await run.exited
+      assert.equal(run.child.signalCode, 'SIGINT')
+    })
+})
+
+/** Looks how a spool is claimed with each small number of descriptors to spare. */
+const PROBE = `
+import { closeSync, openSync } from 'node:fs'
+import { probeSpool } from ${JSON.stringify(new URL('../../src/engines/spool/probe.js', import.meta.url).href)}
+await probeSpool(process.argv[1], 'auto')
+const fill = () => { try { for (;;) taken.push(openSync('/dev/null')) } catch {} }
+const taken = []
+for (let free = 0; free < 10; free++) {
+  fill()
+  for (const fd of taken.splice(0, free)) closeSync(fd)
+  await probeSpool(process.argv[1], 'auto').catch(() => {})
+}`
+
+describe('a spool on an unknown file system', { skip: skipUnless('root', 'fuse') }, () => {
+  it('keeps no file of the look at its locks, however few descriptors that has', async () => {
+    const { path } = await servedDirectory()
+    const node = `ulimit -n 128; exec "$0" --input-type=module -e "$1" "$2"`
+    const probe = new TestProcess('sh', ['-c', node, process.execPath, PROBE, path])
+    assert.equal(await probe.code(), 0, probe.output)
+    assert.deepEqual(
+      readdirSync(join(path, '.spoold')).filter(name => name.startsWith('probe-')),
+      [],
+    )
+  })
+})
 
 describe('a disk that stalls', { skip: skipUnless('root', 'fuse') }, () => {
   it('stalls no other spool, and loses no task', async () => {

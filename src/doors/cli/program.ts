@@ -13,6 +13,7 @@ import { Interruption } from './interruption.js'
 import type { Io } from './io.js'
 import { addOptionFlags, BACKGROUND_FLAG, completeAbbreviations, UNDER_ROOT_FLAG } from './option-flags.js'
 import { Output, ReaderGone } from './output.js'
+import { whenAnswered } from './slow-disks.js'
 import { readVersion } from './version.js'
 
 /** How many spools a command holds open, however many it is for; above what any command uses at the same time. */
@@ -113,6 +114,7 @@ function createProgram(
         const { as, ...own } = options
         if (as !== undefined) await (await import('./acting-owner.js')).actAs(as, context.ownProcess)
         const act = await row.load()
+        await whenAnswered(words, context)
         const { holdStates } = await import('../../engines/spool/state-directory.js')
         holdStates(SPOOLS_HELD)
         done(await act(words, own, context))

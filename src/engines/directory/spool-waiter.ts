@@ -45,23 +45,30 @@ export class SpoolWaiter {
     this.#tell = tell
   }
 
-  /** Resolves when all tasks have ended, or when `signal` is aborted. @returns the tasks that have not ended */
+  /** Resolves when all tasks have ended, or when `signal` is aborted. @returns the tasks that have not ended @throws the file system's error */
   async run(signal: AbortSignal): Promise<Ref[]> {
     const wake = () => this.#wake()
     signal.addEventListener('abort', wake)
+    try {
+      await this.#lookUntilEnded(signal)
+    } finally {
+      signal.removeEventListener('abort', wake)
+      for (const word of this.#words.values()) word.close()
+    }
+    return [...this.#waiting.keys()]
+  }
+
+  async #lookUntilEnded(signal: AbortSignal): Promise<void> {
     for (;;) {
       await this.#listen()
       const beganAt = performance.now()
       const isLast = signal.aborted
       const isWordDue = this.#lookAtAll(isLast)
-      if (this.#waiting.size === 0 || isLast) break
+      if (this.#waiting.size === 0 || isLast) return
       const tookMs = performance.now() - beganAt
       const pauseMs = isWordDue ? WORD_MS : this.#isTold ? LOOK_BESIDE_MS : LOOK_MS
       await this.#rest(Math.max(pauseMs, SHARE * tookMs), signal)
     }
-    signal.removeEventListener('abort', wake)
-    for (const word of this.#words.values()) word.close()
-    return [...this.#waiting.keys()]
   }
 
   /** Listens to every daemon that has come since the last look. */
@@ -90,8 +97,8 @@ export class SpoolWaiter {
   #hear({ done, dead }: Word): void {
     for (const ref of done) this.#end(ref, { kind: 'done' })
     for (const ref of dead) {
-      const fate = fateOf(this.#bytes, ref, this.#waiting.get(ref)?.inode)
-      this.#end(ref, { kind: 'dead', letter: fate.kind === 'dead' ? fate.letter : undefined })
+      const fate = quietly(() => fateOf(this.#bytes, ref, this.#waiting.get(ref)?.inode))
+      this.#end(ref, { kind: 'dead', letter: fate?.kind === 'dead' ? fate.letter : undefined })
     }
     if (this.#waiting.size === 0) this.#wake()
   }

@@ -107,9 +107,10 @@ interface ProbeFiles {
 /** Opens a new file twice; undefined if no file can be created, which proves nothing about locks. */
 function openProbe(spool: string): ProbeFiles | undefined {
   const name = `probe-${crypto().randomBytes(8).toString('hex')}`
+  const path = quietly(() => toFsPath(`${makeState(toByteString(spool))}/${name}`))
+  if (path === undefined) return undefined
   let first: number | undefined
   try {
-    const path = toFsPath(`${makeState(toByteString(spool))}/${name}`)
     first = openSync(path, constants.O_RDWR | constants.O_CREAT | constants.O_EXCL, 0o600)
     const opened = { first, second: openSync(path, constants.O_RDWR) }
     const close = () => {
@@ -119,7 +120,10 @@ function openProbe(spool: string): ProbeFiles | undefined {
     }
     return { ...opened, close }
   } catch {
-    if (first !== undefined) closeSync(first)
+    if (first !== undefined) {
+      closeSync(first)
+      quietly(() => unlinkSync(path))
+    }
     return undefined
   }
 }

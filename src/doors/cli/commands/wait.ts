@@ -63,8 +63,13 @@ export async function wait(
   return asOwners(ownProcess, places, async mine => {
     const signal = timeoutMs === undefined ? new AbortController().signal : AbortSignal.timeout(timeoutMs)
     setMaxListeners(0, signal)
-    const waits = mine.map(({ spool }) => waitIn(spool, bySpool.get(spool) ?? new Map(), report, signal))
-    await report.unfinished((await Promise.all(waits)).flat(), timeoutMs ?? 0)
+    const missing = new Map<string, Missing>()
+    const waits = mine.map(({ spool }) =>
+      waitIn(spool, bySpool.get(spool) ?? new Map(), report, missing, signal),
+    )
+    const left = (await Promise.all(waits)).flat()
+    await doEach(missing, ([spool, tasks]) => reportMissing(spool, tasks, report), { atOnce: SPOOLS_AT_ONCE })
+    await report.unfinished(left, timeoutMs ?? 0)
     return report.exitCode
   })
 }
@@ -128,30 +133,36 @@ function isTask({ place: { spool }, task: { ref } }: NamedTask): boolean {
   return isRedisAddress(spool) || isUsed(spool) || hasUwsgiPrefix(baseName(ref))
 }
 
-/** Waits for the tasks of one spool. @returns those that have not ended */
+/** Tasks that were gone when the wait for them began, as they are shown. */
+type Missing = Map<Ref, AwaitedTask>
+
+/** Reports how tasks have ended that were there a moment before the wait for them began. */
+async function reportMissing(spool: string, tasks: Missing, report: WaitReport): Promise<void> {
+  const ends = await recall(spool, [...tasks.keys()])
+  for (const [ref, task] of tasks) report.ended(task, endOf(ends.get(ref) ?? 'gone'))
+}
+
+/** Waits for the tasks of one spool. @param missing gets those that are gone @returns those that have not ended */
 async function waitIn(
   spool: string,
   tasks: ReadonlyMap<Ref, NamedTask>,
   report: WaitReport,
+  missing: Map<string, Missing>,
   signal: AbortSignal,
 ): Promise<UnfinishedTask[]> {
   const asShown = (ref: Ref) => ({ shown: tasks.get(ref)?.place.shown ?? spool, ref })
   report.expect(tasks.size)
   const store = await openTaskStore(spool)
   const sight = ownersSight(await store.hide())
-  const missing: Ref[] = []
+  const gone: Missing = new Map()
   const tell = (ref: Ref, how: Ended) => {
-    if (how.kind === 'unknown') missing.push(ref)
+    if (how.kind === 'unknown') gone.set(ref, asShown(ref))
     else if (how.kind === 'dead' && how.letter !== undefined)
       report.ended(asShown(ref), { ...how, letter: seenLetter(how.letter, sight) })
     else report.ended(asShown(ref), how)
   }
   const left = await store.awaitEnds([...tasks.keys()], tell, signal)
-  const ends = missing.length === 0 ? undefined : await recall(spool, missing)
-  for (const ref of missing) {
-    const kind = ends?.get(ref) ?? 'gone' // it was there a moment ago
-    report.ended(asShown(ref), endOf(kind))
-  }
+  if (gone.size > 0) missing.set(spool, gone)
   return left.map(ref => ({ ...asShown(ref), state: stateOf(store, ref) }))
 }
 

@@ -19,6 +19,7 @@ type Fate =
  * @param spool its real path, a byte string
  * @param inode of the task's file, if it was seen: only a dead letter with this inode is the task's. Without it, the name
  *   decides
+ * @throws the file system's error if it does not say whether the task is there
  */
 export function fateOf(spool: string, ref: Ref, inode?: number): Fate {
   const letters = new DeadLetters(spool)
@@ -26,7 +27,7 @@ export function fateOf(spool: string, ref: Ref, inode?: number): Fate {
   const there = dead === undefined ? inodeAt(`${spool}/${ref}`) : undefined
   if (there !== undefined) return { kind: 'there', inode: there }
   const isIt = (name: Ref) => inode === undefined || inodeAt(letters.pathOf(name)) === inode
-  const name = quietly(() => [...letters.namesakesOf(dead ?? ref)].findLast(isIt))
+  const name = quietly(() => [...letters.namesakesOf(dead ?? ref)].findLast(isIt)) // the directory may be closed to us
   if (name === undefined) return { kind: 'gone' }
   return { kind: 'dead', name, letter: quietly(() => letters.read(name)) }
 }
@@ -65,7 +66,7 @@ export class Namesakes {
     if (deadNameOf(name) !== undefined) return []
     const inAll = (directory: string) =>
       name.includes('/') ? [] : this.#prioritiesIn(directory).map(each => `${each}/${name}`)
-    const alive = inAll('').filter(ref => inodeAt(`${this.#spool}/${ref}`) !== undefined)
+    const alive = inAll('').filter(ref => quietly(() => inodeAt(`${this.#spool}/${ref}`)) !== undefined)
     if (alive.length > 0) return alive
     const latest = (each: Ref) => quietly(() => [...this.#letters.namesakesOf(each)].at(-1)) ?? []
     return [name, ...inAll(deadPathOf(''))].flatMap(latest).map(deadPathOf)
@@ -89,5 +90,5 @@ function priorities(directory: string): string[] {
 }
 
 function inodeAt(path: string): number | undefined {
-  return quietly(() => lstatSync(toFsPath(path)))?.ino
+  return lstatSync(toFsPath(path))?.ino
 }
