@@ -3,6 +3,7 @@ import { readdirSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
+import { inProcess } from '../helpers/cli.js'
 import { movableClock } from '../helpers/clock.js'
 import { type Daemon, startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
@@ -69,6 +70,9 @@ describe('the time of a task', () => {
     await until('all due tasks have run', () => !leftIn(spool).some(name => name.startsWith('due')))
     await assertAsleep(daemon)
     assert.equal(daemon.journal().length, due.length)
+    const { stdout } = await inProcess(['ls', spool])
+    assert.doesNotMatch(stdout, /Infinity|NaN/)
+    assert.match(stdout, / \d{7} d .* far-2$/m)
     assert.equal(leftIn(spool).length, far.length + ahead.length)
     // An operator changes the time of a task.
     utimesSync(join(spool, 'ahead-2'), 0, 0)

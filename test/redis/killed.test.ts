@@ -107,6 +107,40 @@ describe('a daemon on Redis', { skip: skipUnless('redis-server') }, () => {
     t.diagnostic(`${stored} tasks; ${tookMs.length} ran again after at most ${Math.max(0, ...tookMs)} ms`)
   })
 
+  it('counts nothing against the task that runs when code that an ended task has left behind ends the process', async () => {
+    const spooler = `${redis.address('behind')}?${LONG_LOCK}`
+    const [late, gate] = [join(workspace(), 'late'), join(workspace(), 'gate')]
+    const daemon = await daemonOn(spooler, {
+      ini: { 'spooler-processes': 1 },
+      handler: `
+import { existsSync } from 'node:fs'
+import { setTimeout } from 'node:timers/promises'
+const exitBehind = async () => {
+  while (!existsSync(${JSON.stringify(late)})) await setTimeout(5)
+  process.exit(1)
+}
+export default async (env, task) => {
+  JOURNAL(env.n + ' ' + task.attempt)
+  if (env.n === 'leaves') exitBehind()
+  else while (!existsSync(${JSON.stringify(gate)})) await setTimeout(5)
+  JOURNAL('ended ' + env.n)
+  return task.SPOOL_OK
+}`,
+    })
+    await spool({ n: 'leaves' }, { spooler })
+    await until('the first task has ended', () => daemon.journal().includes('ended leaves'))
+    await spool({ n: 'innocent' }, { spooler })
+    await until('the innocent task runs', () => daemon.journal().includes('innocent 1'))
+    writeFileSync(late, '')
+    const begins = () => daemon.journal().filter(line => line.startsWith('innocent '))
+    await until('it runs again', () => begins().length === 2)
+    writeFileSync(gate, '')
+    await until('it has ended', () => daemon.journal().includes('ended innocent'))
+    assert.deepEqual(begins(), ['innocent 1', 'innocent 1'])
+    daemon.child.kill('SIGTERM')
+    assert.equal(await daemon.code(), 0)
+  })
+
   it('leaves its tasks to another daemon when it is killed together with its workers', async () => {
     const spooler = `${redis.address('daemon')}?lock=3&check=1`
     const gate = join(workspace(), 'gate')

@@ -90,6 +90,23 @@ describe('operating a spool on Redis', { skip: skipUnless('redis-server') }, () 
     assert.equal(JSON.parse(await run(['ls', '--json', spooler])).state, 'due')
   })
 
+  it('ls and status call a task of the year 2399, and one of the year 9999, waiting, beside one that is held', async () => {
+    const spooler = redis.address('far')
+    const { path } = await enqueue({ n: 'held' }, { spooler })
+    await run(['hold', path])
+    await enqueue({ n: 'far' }, { spooler, at: new Date('9999-12-31T23:59:59Z') })
+    assert.match(await run(['status', spooler], 1), / 1 waiting \(next in \d{7} d\), 1 held, 2 in all/)
+    await enqueue({ n: 'nearer' }, { spooler, at: new Date('2399-12-31') })
+    assert.match(await run(['status', spooler], 1), / 2 waiting \(next in \d{6} d\), 1 held, 3 in all/)
+    const listed = async (state: string) =>
+      (await run(['ls', '--json', '--state', state, spooler]))
+        .trim()
+        .split('\n')
+        .map(line => (JSON.parse(line) as { due: string }).due.slice(0, 4))
+    assert.deepEqual(await listed('waiting'), ['2399', '9999'])
+    assert.equal((await listed('held')).length, 1)
+  })
+
   it('status knows a daemon without a control socket here, and scale says on which host to call it', async () => {
     const spooler = redis.address('elsewhere')
     const daemon = await start('elsewhere', { 'spooler-control': 'off' })

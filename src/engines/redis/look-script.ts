@@ -1,5 +1,7 @@
 import { HELD_UNTIL_MS } from '../spool/spool-file.js'
 
+const [HELD_MS = 0] = HELD_UNTIL_MS
+
 /**
  * KEYS names of limited tasks; ARGV prefix of the spool's own queue, how many priorities. It only reads. The score of a job in
  * "prioritized" is its priority times 2^32, plus a number; in "delayed" it is its time in ms times 4096, plus a number. Strangers
@@ -17,7 +19,7 @@ local numberIn = function(json, name)
   local isJson, value = pcall(cjson.decode, json or '')
   return isJson and type(value) == 'table' and finite(value[name]) or nil
 end
-local over, held = text((nowMs + 1) * 4096), '${(HELD_UNTIL_MS[0] ?? 0) * 4096}'
+local over, held, afterHeld = text((nowMs + 1) * 4096), '${HELD_MS * 4096}', '${(HELD_MS + 1) * 4096}'
 
 local function lookAt(prefix, task)
   local wait, prioritized, delayed = prefix .. 'wait', prefix .. 'prioritized', prefix .. 'delayed'
@@ -49,6 +51,7 @@ local function lookAt(prefix, task)
     add(priority, redis.call('ZCOUNT', prioritized, text(priority * 4294967296), '(' .. text(from)), first[1])
   end
   local next = redis.call('ZRANGEBYSCORE', delayed, over, '(' .. held, 'WITHSCORES', 'LIMIT', 0, 1)
+  if #next == 0 then next = redis.call('ZRANGEBYSCORE', delayed, afterHeld, '+inf', 'WITHSCORES', 'LIMIT', 0, 1) end
   local last = redis.call('XREVRANGE', prefix .. 'events', '+', '-', 'COUNT', 1)
   local meta = redis.call('HMGET', prefix .. 'meta', 'paused', 'concurrency')
   return {
@@ -56,7 +59,7 @@ local function lookAt(prefix, task)
     isPaused = meta[1] and true or false,
     due = due + redis.call('ZCARD', prioritized) + redis.call('ZCOUNT', delayed, '-inf', '(' .. over),
     later = redis.call('ZCOUNT', delayed, over, '+inf'),
-    held = redis.call('ZCOUNT', delayed, held, '+inf'),
+    held = redis.call('ZCOUNT', delayed, held, '(' .. afterHeld),
     active = redis.call('LLEN', prefix .. 'active'),
     limit = finite(meta[2]),
     head = head,

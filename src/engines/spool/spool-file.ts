@@ -2,7 +2,7 @@ import { futimesSync, readSync } from 'node:fs'
 import { counted } from '../../base/counted.js'
 import { errnoOf, SpooldError } from '../../base/errors.js'
 import type { Ref } from '../../base/task/ref.js'
-import { isPlainNumber } from '../../base/time-text.js'
+import { isPlainNumber, LAST_SECOND } from '../../base/time-text.js'
 import {
   blockBytesOf,
   HEADER_BYTES,
@@ -104,14 +104,15 @@ export function setTime(fd: number, mtimeMs: number): boolean {
 /**
  * Returns when a task is due, epoch ms: the later of the file's mtime, in whole seconds as in uWSGI, and the packet's `at`,
  * because enqueuers in other languages rarely set the mtime. The `at` is ignored if it is not a plain number, or if the task
- * was kicked.
+ * was kicked, and says the end of the year 9999 if it says a later time: enough digits are an infinite number.
  *
  * @param packet if undefined, the mtime alone decides
  */
 export function dueAtMsOf(mtimeMs: number, packet?: Pick<SpoolPacket, 'vars' | 'state'>): number {
   const mtimeDueMs = Math.floor(mtimeMs / 1000) * 1000
   const at = packet === undefined || (packet.state & KICKED) !== 0 ? undefined : lastValue(packet.vars, 'at')
-  return at !== undefined && isPlainNumber(at) ? Math.max(mtimeDueMs, Number(at) * 1000) : mtimeDueMs
+  if (at === undefined || !isPlainNumber(at)) return mtimeDueMs
+  return Math.max(mtimeDueMs, Math.min(Number(at), LAST_SECOND) * 1000)
 }
 
 /** The mtime of a held task: the year 2400 (ext4, XFS, tmpfs) or, failing that, the end of 32-bit time in 2038. */

@@ -244,6 +244,14 @@ export class Loop implements ExecutorListener {
     return isReported
   }
 
+  /** As `fault`, when this process ends now. The master puts back what an engine would settle only later. */
+  abandon(): void {
+    this.fault(undefined)
+    for (const run of this.#inFlight)
+      this.#settled(run, { ref: run.claim.ref, name: run.claim.name, kind: 'untouched', ranMs: 0 })
+    this.#reports.tell()
+  }
+
   /** Resolves after a fault when all ended runs are settled and reported, and tasks that were about to begin are given up. */
   async settled(): Promise<void> {
     while (this.#underWay > this.#signalsRunning) await this.#change()

@@ -135,7 +135,7 @@ export class Worker {
   /** Reports what ran and what runs when code in this process has ended the process, because nobody else knows. */
   tellLast(): void {
     this.#giveOut()
-    if (this.#functions?.isLeftBehind === true) this.#loop?.fault(undefined) // no run that goes on has ended the process
+    if (this.#functions?.isLeftBehind === true) this.#loop?.abandon() // no run that goes on has ended the process
     this.#loop?.announce(this.#functions?.author)
   }
 

@@ -16,7 +16,9 @@ export interface Part {
 /** The score in the set of delayed jobs is the job's time in ms times this, plus a number below this. */
 const DELAYED_FACTOR = 4096
 /** The score of held jobs, which no clock reaches. */
-const HELD_SCORE = String((HELD_UNTIL_MS[0] ?? 0) * DELAYED_FACTOR)
+const [HELD_MS = 0] = HELD_UNTIL_MS
+const HELD_SCORE = scoreOf(HELD_MS)
+const AFTER_HELD = scoreOf(HELD_MS + 1)
 
 export function scoreOf(dueAtMs: number): string {
   return String(Math.floor(dueAtMs) * DELAYED_FACTOR)
@@ -37,8 +39,13 @@ export function partsOf(states: readonly TaskState[], nowMs: number): Part[] {
     ...(has(DUE)
       ? ([{ place: 'wait' }, { place: 'delayed', max: `(${now}` }, { place: 'prioritized' }] as const)
       : []),
-    ...(has(LATER) ? [{ place: 'delayed', min: now, max: `(${HELD_SCORE}` } as const] : []),
-    ...(has(HELD) ? [{ place: 'delayed', min: HELD_SCORE } as const] : []),
+    ...(has(LATER)
+      ? ([
+          { place: 'delayed', min: now, max: `(${HELD_SCORE}` },
+          { place: 'delayed', min: AFTER_HELD },
+        ] as const)
+      : []),
+    ...(has(HELD) ? [{ place: 'delayed', min: HELD_SCORE, max: `(${AFTER_HELD}` } as const] : []),
     ...(has(DEAD) ? [{ place: 'failed' } as const] : []),
   ]
 }
