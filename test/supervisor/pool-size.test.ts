@@ -176,7 +176,8 @@ describe('the backlog', () => {
     try {
       for (let i = 0; i < 30; i++) drop(spool)
       feed.look()
-      await until('two of thirty run', () => feed.state.ready === 28)
+      const isSorting = () => [...pool.workers].some(({ work }) => work.activity.isSorting)
+      await until('two of thirty are known to run', () => feed.state.ready === 28 && !isSorting())
       const tomorrow = Date.now() / 1000 + 86_400
       for (let i = 0; i < 10_000; i++) drop(spool, undefined, undefined, tomorrow)
       feed.look()
