@@ -191,6 +191,28 @@ async def short():
     assert.match(daemon.output, /on_long is buried: .*it overran the deadline that it had set/)
   })
 
+  it('overruns its own deadline behind tasks that ended in the same moment', async () => {
+    const spool = spoolDirectory()
+    for (let i = 100; i < 228; i++)
+      drop(spool, `uwsgi_spoolfile_on_${i}`, packet({ what: i === 227 ? 'hangs' : 'ends' }))
+    const daemon = await startHost('python', {
+      spool,
+      handler: `
+import time
+def spooler(env):
+    if env[b'what'] == b'hangs':
+        uwsgi.set_user_harakiri(1)
+        time.sleep(5)
+    return uwsgi.SPOOL_OK
+uwsgi.spooler = spooler
+`,
+      ini: { drain: true, 'spooler-ordered': true, 'spooler-max-crashes': 1 },
+      isUnready: true,
+    })
+    assert.equal(await daemon.code(), 3)
+    assert.match(daemon.output, /on_227 is buried: .*it overran the deadline that it had set/)
+  })
+
   it('ends with its own deadline, which is not that of the next task: in a chain with other handlers, several tasks at a time', async () => {
     const spool = spoolDirectory()
     const other = join(dirname(spool), 'other.mjs')

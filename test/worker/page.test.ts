@@ -34,7 +34,6 @@ async function pagesOf(...names: readonly string[]) {
     slots: 1,
     pageTasks: 64,
     isOpen: true,
-    running: undefined,
     run: page => void pages.push([...page]), // it takes another page at once
     fault: () => false,
   }

@@ -206,7 +206,7 @@ export type WorkerMessage =
   | { readonly type: 'host-revived' }
   /** A question of a handler to the master. Bytes are encoded as latin1. */
   | { readonly type: 'ask'; readonly id: number; readonly name: string; readonly values: readonly string[] }
-  /** A new deadline for the running task, in ms from now; 0: only the general deadline applies. */
+  /** The first deadline that running tasks have set themselves, in ms from now; 0: only the general deadline applies. */
   | { readonly type: 'deadline'; readonly afterMs: number }
   /** The master is to kill this process, with its process group, if the worker dies. */
   | { readonly type: 'child-started'; readonly pid: number }

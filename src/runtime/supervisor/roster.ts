@@ -86,15 +86,10 @@ export class Roster {
   }
 
   /** Spawns workers up to the target, except those whose respawn is still delayed. */
-  fill(): WorkerProcess[] {
-    if (this.#isClosed) return []
-    const spawned: WorkerProcess[] = []
-    for (let missing = this.target - this.present - this.delayed; missing > 0; missing--) {
-      const worker = this.#trySpawn()
-      if (worker === undefined) break
-      spawned.push(worker)
-    }
-    return spawned
+  fill(): void {
+    if (this.#isClosed) return
+    for (let missing = this.target - this.present - this.delayed; missing > 0; missing--)
+      if (!this.#trySpawn()) return
   }
 
   /** Dismisses as many workers beyond the target as can go now. */
@@ -201,8 +196,8 @@ export class Roster {
     this.#forgetRespawns()
   }
 
-  /** Returns undefined when the worker could not be forked; a retry is then scheduled. */
-  #trySpawn(): WorkerProcess | undefined {
+  /** @returns false when the worker could not be forked; a retry is then scheduled */
+  #trySpawn(): boolean {
     try {
       const worker = this.#spawn(this.options)
       this.#add(worker)
@@ -210,10 +205,10 @@ export class Roster {
         if (error.code === 'HANDLER_UNLOADABLE')
           this.#events.emit('worker-unloadable', { spool: worker.spool, error: error.message })
       })
-      return worker
+      return true
     } catch {
       this.#replaceFailed(0)
-      return undefined
+      return false
     }
   }
 

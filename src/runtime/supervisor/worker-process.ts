@@ -78,7 +78,7 @@ export class WorkerProcess {
    * killed, they are killed before its tasks are given to other workers, or a task would run twice at once.
    */
   readonly #programs = new Map<number, string | undefined>()
-  /** The deadline that the running task set for itself (`uwsgi.set_user_harakiri`). */
+  /** The first of the deadlines that running tasks set for themselves (`uwsgi.set_user_harakiri`). */
   #ownDeadlineAt = Number.POSITIVE_INFINITY
   /** How long after it was set `#ownDeadlineAt` is. */
   #ownDeadlineMs = Number.POSITIVE_INFINITY
@@ -299,7 +299,6 @@ export class WorkerProcess {
       case 'reports':
         return this.#settle(message)
       case 'settling':
-        this.#endOwnDeadline()
         return this.#work.tasks.settles(message.number)
       case 'claimed':
         return this.#listener.claimed(this.#work.tasks.claimed(message.claims))
@@ -413,7 +412,6 @@ export class WorkerProcess {
     if (named !== undefined) this.#events.emit('named-runs', { spool, pid, runs: named })
     const before = this.#work.outstanding
     const reported = this.#work.settle(message)
-    if (reported.known.size > 0) this.#endOwnDeadline() // a task that set a deadline was announced before
     if (reported.count > 0) this.#listener.reported(this, reported)
     else if (this.#work.outstanding < before) this.#listener.opened() // the worker has released what was recalled
     const isNews = message.started.length > 0 && this.#work.activity.isSorting
@@ -422,11 +420,6 @@ export class WorkerProcess {
       if (name !== undefined) this.#events.emit('task-started', { spool, pid, name })
     }
     if (isNews) this.#listener.opened() // the worker counts as busy from now on, which may make the pool grow
-  }
-
-  /** Ends the task's own deadline, unless several tasks run: then the worker says when a deadline is over. */
-  #endOwnDeadline(): void {
-    if (this.#work.concurrency === 1) this.#ownDeadlineAt = Number.POSITIVE_INFINITY
   }
 
   async #awaitExit(): Promise<Exit> {

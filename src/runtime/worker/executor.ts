@@ -9,8 +9,10 @@ export interface Executor {
   readonly pageTasks: number
   /** True while the executor accepts a page. */
   readonly isOpen: boolean
-  /** The running task, if only the executor knows it; undefined: every started run is running. */
-  readonly running: Run | undefined
+  /**
+   * Returns the running task, once those that have ended before it are told. Absent, or undefined: every started run is running.
+   */
+  running?(): Run | undefined
   /**
    * Runs tasks that have begun. Each ends exactly once; the listener may be called before this returns.
    *

@@ -35,7 +35,6 @@ interface FunctionExecutorOptions {
 /** Calls the user's handlers in this process, and turns whatever they return or throw into an outcome. */
 export class FunctionExecutor implements Executor {
   readonly pageTasks = 1
-  readonly running = undefined
   readonly slots: number
   /** True if code that executes while a run goes on counts as that run's: nothing else goes on in this process. */
   readonly #isAlone: boolean

@@ -40,7 +40,8 @@ export class HostExecutor implements Executor {
     return this.#host.isOpen
   }
 
-  get running(): Run | undefined {
+  running(): Run | undefined {
+    this.#settleEnded()
     return this.#sent.peek()
   }
 

@@ -275,7 +275,7 @@ export class Loop implements ExecutorListener {
   }
 
   /** Tells the master that `run`, or the run in the executor, has started, unless the master has been told. */
-  announce(run = this.#executor.running): void {
+  announce(run = this.#executor.running?.()): void {
     if (run === undefined) return this.#reports.tell()
     if (!run.isAnnounced && !run.hasEnded) this.#reports.tell(run)
   }

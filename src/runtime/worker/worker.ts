@@ -68,8 +68,8 @@ export class Worker {
   /** Runs functions in this process. */
   #functions: FunctionExecutor | undefined
   /**
-   * The deadlines that tasks in hosts have set themselves, where several tasks run: on the clock of `performance.now()`, by the
-   * host's numbers. Undefined: a deadline whose task is unknown, which ends with the next task that ends.
+   * The deadlines that tasks in hosts have set themselves, on the clock of `performance.now()`, by the host's numbers. Undefined: a
+   * deadline that ends with the next task that ends, because one task runs at a time, or it is unknown whose it is.
    */
   readonly #deadlines = new Map<number | undefined, number>()
   /**
@@ -316,7 +316,6 @@ export class Worker {
   /** Sets the deadline of a task that a host is running. @param number the host's number; undefined: the task is unknown */
   #setDeadline(afterMs: number, number: number | undefined): void {
     this.#loop?.announce()
-    if (this.#handlers?.concurrency === 1) return this.#send({ type: 'deadline', afterMs })
     if (afterMs === 0) this.#deadlines.delete(number)
     else this.#deadlines.set(number, performance.now() + afterMs)
     this.#tellDeadline()
