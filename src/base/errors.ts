@@ -1,3 +1,4 @@
+import { constants } from 'node:os'
 import { inspect, types } from 'node:util'
 
 /**
@@ -148,16 +149,25 @@ export function quietly(look: () => unknown, otherwise?: unknown): unknown {
   }
 }
 
+/** What Node calls errors that it does not know, such as EDQUOT and ESTALE: in the code of an error, and twice in its message. */
+const NAMELESS = /^(?:UNKNOWN|Unknown system error -\d+)$/
+const NAMELESS_TWICE = /^(?:UNKNOWN: unknown error|(Unknown system error -\d+): \1)(?=,)/
+
 /** The errno name of a file-system error ("ENOENT"), or undefined for any other value. */
 export function errnoOf(thrown: unknown): string | undefined {
   if (typeof thrown !== 'object' || thrown === null || !('code' in thrown)) return undefined
-  return typeof thrown.code === 'string' ? thrown.code : undefined
+  const { code } = thrown
+  if (typeof code !== 'string') return undefined
+  if (!NAMELESS.test(code) || !('errno' in thrown)) return code
+  const number = Math.abs(Number(thrown.errno))
+  return Object.entries(constants.errno).find(([, each]) => each === number)?.[0] ?? code
 }
 
 /** Returns an error's message in one line: "EACCES: permission denied, open '/x'". */
 export function messageOf(thrown: unknown): string {
   const error = toError(thrown)
-  if (error.message !== '') return error.message
+  if (error.message !== '')
+    return error.message.replace(NAMELESS_TWICE, nameless => errnoOf(thrown) ?? nameless)
   // Node throws an AggregateError when a connection failed at several addresses
   const reasons = error instanceof AggregateError ? [...new Set(error.errors.map(messageOf))] : []
   return reasons.join('; ') || (errnoOf(error) ?? error.name)

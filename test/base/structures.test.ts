@@ -153,6 +153,9 @@ describe('errors', () => {
     assert.equal(toError('text').message, 'text')
     assert.equal(errnoOf(Object.assign(new Error(), { code: 'ENOENT' })), 'ENOENT')
     assert.equal(errnoOf('ENOENT'), undefined)
+    for (const code of ['UNKNOWN', 'Unknown system error -122'])
+      assert.equal(errnoOf(Object.assign(new Error(), { code, errno: -122 })), 'EDQUOT')
+    assert.equal(errnoOf(Object.assign(new Error(), { code: 'UNKNOWN' })), 'UNKNOWN')
   })
 
   it('describe any value in a word, and never throw', () => {

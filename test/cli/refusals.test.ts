@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
-import { chmodSync, chownSync, mkdirSync, rmSync, statSync, symlinkSync } from 'node:fs'
+import { chmodSync, chownSync, mkdirSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { spoold } from '../helpers/cli.js'
+import { writeIni } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { skipUnless } from '../helpers/requires.js'
 import { smallDisk } from '../helpers/small-disk.js'
@@ -164,11 +165,41 @@ describe('the environment in which a command starts', () => {
     assert.equal(status, 1)
   })
 
+  it('is refused when the path of its current directory is longer than a system call takes', () => {
+    const deep = 'top=$PWD; d=$(printf "d%.0s" $(seq 240)); for i in $(seq 18); do mkdir $d; cd $d; done'
+    const { status, stderr } = spawnSync(
+      'bash',
+      ['-c', `${deep}; "$0" "$@"; code=$?; cd $top; rm -rf $d; exit $code`, process.execPath, BIN, 'ls', '.'],
+      { cwd: workspace(), encoding: 'utf8' },
+    )
+    assert.match(
+      stderr,
+      /spoold: \[SYSTEM_REFUSED\] the path of the current directory is too long: cd to another one /,
+    )
+    assert.equal(status, 1)
+  })
+
   it('may have a umask that takes rights from the owner', () => {
     const { status, stdout } = inShell('umask 0777')
     assert.equal(status, 0)
     assert.equal(statSync(stdout.trim()).mode & 0o777, 0o600)
     assert.equal(statSync(dirname(stdout.trim())).mode & 0o700, 0o700)
+  })
+})
+
+describe('a spool whose path is longer than a system call takes', () => {
+  it('is refused by check as what it is', async () => {
+    const directory = workspace()
+    const spooler = join(directory, ...Array.from({ length: 18 }, () => 'd'.repeat(240)))
+    const [handler, ini] = [join(directory, 'handler.mjs'), join(directory, 'app.ini')]
+    writeFileSync(handler, 'export default () => -2')
+    writeIni(ini, { spooler, 'spooler-import': handler })
+    const { code, stdout } = await spoold(['check', ini])
+    assert.match(
+      stdout,
+      new RegExp(`:2: error: spooler: expected a path of at most 4095 bytes, got ${spooler.length}: /`),
+    )
+    assert.equal(code, 1)
   })
 })
 

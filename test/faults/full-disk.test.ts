@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
@@ -9,7 +9,7 @@ import { writeIni } from '../helpers/daemon.js'
 import { leftIn } from '../helpers/files.js'
 import { skipUnless } from '../helpers/requires.js'
 import { smallDisk } from '../helpers/small-disk.js'
-import { workspace } from '../helpers/workspace.js'
+import { BIN, spoolDirectory, workspace } from '../helpers/workspace.js'
 
 /** Fills a file system, in each way in which one can be full. */
 const FULL: Readonly<Record<string, (disk: string) => void>> = {
@@ -54,6 +54,22 @@ describe('a disk that is full or read-only', { skip: skipUnless('root', 'mount')
         false,
         'the refused enqueue did not take the id',
       )
+    })
+
+  for (const call of ['pwrite64', 'fdatasync', 'rename'])
+    it(`whose quota is used up makes enqueue fail as a full one does (${call})`, {
+      skip: skipUnless('strace'),
+    }, () => {
+      const spool = spoolDirectory()
+      const refuse = ['-f', '-o', '/dev/null', '-e', `trace=${call}`, '-e', `inject=${call}:error=EDQUOT`]
+      const args = [...refuse, process.execPath, BIN, 'enqueue', '--spooler', spool, 'a=b']
+      const { status, stderr } = spawnSync('strace', args, { encoding: 'utf8' })
+      assert.match(
+        stderr,
+        /^spoold: \[SPOOL_FULL\] .*: EDQUOT, .*; make room \(df, df -i, quota\) and try again\n$/,
+      )
+      assert.equal(status, 75)
+      assert.deepEqual(leftIn(spool), [])
     })
 
   it('without inodes is called full by doctor, and not a file that is missing', async () => {

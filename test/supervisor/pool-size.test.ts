@@ -48,6 +48,20 @@ const passed = (ms: number) => {
 }
 
 describe('the size of a pool', () => {
+  it('that grows by many has its workers spawned a few at a time, and others are heard in between', async () => {
+    const { pool, ports } = poolOf(spoolDirectory(), HANDLER, { processes: 20 })
+    await pool.start()
+    const first = ports.length
+    pool.complete()
+    pool.complete()
+    assert.ok(ports.length <= first + 4, `${ports.length - first} at once`)
+    const seen = new Set<number>()
+    await until('all are spawned', () => seen.add(ports.length) && ports.length === 20)
+    assert.ok(seen.size > 1)
+    await until('all are ready', () => [...pool.workers].every(({ state }) => state === 'ready'))
+    assert.equal(pool.workers.size, 20)
+  })
+
   it('is frozen during a reload, whoever asks for another one, and no algorithm is asked', async () => {
     const [before, after] = [spying(true), spying(true, () => 3)]
     const { pool, feed, spool } = await poolWith(before.scaling)

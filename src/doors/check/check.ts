@@ -248,6 +248,9 @@ function checkTouched(
     }
 }
 
+/** The longest path that a system call takes (PATH_MAX). */
+const MAX_PATH_BYTES = 4095
+
 function checkDirectoryOrFree(name: string, path: string, where: Where, problems: Problems): void {
   const stats = statsOf(path)
   const parent = resolve(path, '..')
@@ -256,6 +259,12 @@ function checkDirectoryOrFree(name: string, path: string, where: Where, problems
     else if (realPathOf(path) === undefined)
       // Node replaces the bytes
       problems.error(where, `${name}: ${path} is a link to a directory whose name is not UTF-8`)
+  } else if (Buffer.byteLength(path) > MAX_PATH_BYTES) {
+    const bytes = Buffer.byteLength(path)
+    problems.error(
+      where,
+      `${name}: expected a path of at most ${MAX_PATH_BYTES} bytes, got ${bytes}: ${path}`,
+    )
   } else if (isLinkToNothing(path)) {
     problems.error(where, `${name}: ${path} is a link that leads nowhere`)
   } else if (/[ \t][;#]/.test(path)) {

@@ -143,7 +143,9 @@ function withCode(thrown: unknown): unknown {
   if (!(thrown instanceof Error) || !('syscall' in thrown)) return thrown
   const text =
     thrown.syscall === 'uv_cwd'
-      ? `the current directory is gone, or closed to uid ${process.geteuid?.()}: cd to another one (${thrown.message})`
+      ? errnoOf(thrown) === 'ERANGE'
+        ? `the path of the current directory is too long: cd to another one (${thrown.message})`
+        : `the current directory is gone, or closed to uid ${process.geteuid?.()}: cd to another one (${thrown.message})`
       : `uid ${process.geteuid?.()} is refused: ${thrown.message}`
   return new SpooldError('SYSTEM_REFUSED', text, { cause: thrown })
 }

@@ -19,6 +19,9 @@ interface RosterListener extends WorkerListener {
   vacant(): void
 }
 
+/** A fork stops this process until the other one executes, on a busy machine for 100 ms: between so many, others are heard. */
+const SPAWNED_AT_ONCE = 4
+
 /**
  * Keeps the workers of a pool alive: spawns them, stops them, and replaces those that exited, at a pace that depends
  * on how they exited.
@@ -42,6 +45,7 @@ export class Roster {
   readonly #stopped = new Set<WorkerProcess>()
   /** How long the workers that are gone were busy, by worker number; ms. */
   readonly #pastMs = new Map<number, number>()
+  #filling: NodeJS.Immediate | undefined
   #isClosed = false
 
   constructor(options: RosterOptions, listener: RosterListener, pace: RespawnPace, events: Emitter) {
@@ -85,11 +89,19 @@ export class Roster {
     return this.#respawns.size
   }
 
-  /** Spawns workers up to the target, except those whose respawn is still delayed. */
+  /** Spawns workers up to the target, except those whose respawn is still delayed: a few now, and the others in later turns. */
   fill(): void {
-    if (this.#isClosed) return
-    for (let missing = this.target - this.present - this.delayed; missing > 0; missing--)
+    if (this.#isClosed || this.#filling !== undefined) return
+    for (let left = SPAWNED_AT_ONCE; this.target - this.present - this.delayed > 0; left--) {
+      if (left === 0) {
+        this.#filling = setImmediate(() => {
+          this.#filling = undefined
+          this.fill()
+        })
+        return
+      }
       if (!this.#trySpawn()) return
+    }
   }
 
   /** Dismisses as many workers beyond the target as can go now. */
@@ -196,7 +208,7 @@ export class Roster {
     this.#forgetRespawns()
   }
 
-  /** @returns false when the worker could not be forked; a retry is then scheduled */
+  /** Returns false when the worker could not be forked; a retry is then scheduled. */
   #trySpawn(): boolean {
     try {
       const worker = this.#spawn(this.options)

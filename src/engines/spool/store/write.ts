@@ -260,7 +260,7 @@ export function writeError(directory: string, error: unknown): SpooldError {
   const errno = errnoOf(error)
   const code = isNoRoom(error) ? 'SPOOL_FULL' : 'ENQUEUE_FAILED'
   const path = nameOf(directory)
-  const hint = code === 'SPOOL_FULL' ? '; make room (df, df -i) and try again' : ''
+  const hint = code === 'SPOOL_FULL' ? '; make room (df, df -i, quota) and try again' : ''
   return new SpooldError(code, `the task could not be stored in ${path}: ${messageOf(error)}${hint}`, {
     cause: error,
     details: { path, ...(errno === undefined ? {} : { errno }) },

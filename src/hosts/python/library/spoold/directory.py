@@ -312,7 +312,7 @@ def _why(number: int, path: str) -> str:
     if number in (errno.EACCES, errno.EPERM):
         return ' (%s)' % '; '.join(filter(None, (_rights(path), 'this process runs as %s' % _user(os.geteuid()))))
     if number in (errno.ENOSPC, getattr(errno, 'EDQUOT', -1)):
-        return '; make room (df, df -i) and try again'
+        return '; make room (df, df -i, quota) and try again'
     return ''
 
 
