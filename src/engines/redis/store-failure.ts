@@ -1,4 +1,3 @@
-import { counted } from '../../base/counted.js'
 import { messageOf, SpooldError, toError } from '../../base/errors.js'
 import type { Connection } from './connection.js'
 
@@ -138,15 +137,4 @@ function firstOf(thrown: unknown): Error {
     'previousErrors' in error && Array.isArray(error.previousErrors) ? error.previousErrors : []
   const [first] = previous.filter(each => each instanceof Error)
   return first ?? error
-}
-
-export function unreplicated(
-  name: string,
-  { confirmed, wanted, afterMs }: { confirmed: number; wanted: number; afterMs: number },
-): SpooldError {
-  return new SpooldError(
-    'REDIS_UNREPLICATED',
-    `${name}: the task is stored, but after ${afterMs / 1000} s only ${confirmed} of ${counted(wanted, 'replica')} confirmed it`,
-    { details: { confirmed, wanted } },
-  )
 }
