@@ -49,7 +49,7 @@ describe('a daemon whose Redis', { skip: skipUnless('redis-server') }, () => {
     ],
     [
       'denies its user all scripts',
-      /waiting for Redis: NOPERM/,
+      /waiting for Redis: NOPERM.*\(spoold doctor app\.ini names what its user may not do\)\n/,
       () => call('ACL', 'SETUSER', 'default', '-evalsha', '-eval'),
       () => call('ACL', 'SETUSER', 'default', '+@all'),
     ],

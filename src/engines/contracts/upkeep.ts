@@ -48,7 +48,10 @@ export interface UpkeepStats {
   readonly disk: DiskStats | null
 }
 
-/** Dead letters. If there are very many, only the first are read: then `isWhole` is false, and `count` is a lower bound. */
+/**
+ * Dead letters. If there are very many, only the first are read: then `isWhole` is false, and `count` is a lower bound; or the
+ * store knows their number, and the reasons of the others count as `unknown`.
+ */
 export interface DeadStats {
   readonly count: number
   readonly isWhole: boolean

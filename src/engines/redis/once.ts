@@ -1,9 +1,10 @@
+import { counted } from '../../base/counted.js'
+import { SpooldError } from '../../base/errors.js'
 import type { Stored } from '../../base/task/request.js'
 import type { Connection } from './connection.js'
 import { type Draft, identityKey } from './drafts.js'
 import type { Client, Queue } from './libraries.js'
 import { commandOf, scriptsOf } from './scripts.js'
-import { unreplicated } from './store-failure.js'
 
 /** How long replicas have to confirm a task. */
 const REPLICATION_MS = 2000
@@ -123,8 +124,13 @@ export async function countReplicas({ redis, address }: Connection, keys: string
 
 /** @throws SpooldError REDIS_UNREPLICATED */
 export function checkReplicas({ name, address }: Connection, confirmed: number): void {
-  if (confirmed < address.replicas)
-    throw unreplicated(name, { confirmed, wanted: address.replicas, afterMs: REPLICATION_MS })
+  const { replicas: wanted } = address
+  if (confirmed >= wanted) return
+  throw new SpooldError(
+    'REDIS_UNREPLICATED',
+    `${name}: the task is stored, but after ${REPLICATION_MS / 1000} s only ${confirmed} of ${counted(wanted, 'replica')} confirmed it`,
+    { details: { confirmed, wanted } },
+  )
 }
 
 function keyOf({ identity }: Draft): string {

@@ -2,14 +2,12 @@ import type { ServerOverview, ServerStatus } from '../server-facts.js'
 import type { Connection } from './connection.js'
 import { linesOf, pairsOf } from './facts.js'
 import { readMembers } from './membership.js'
-import { limitedKey } from './queues.js'
 import { RedisUpkeep } from './upkeep.js'
-import { PRIORITIES_SHOWN, type SpoolView, statsFrom, sumOf, viewFrom } from './view.js'
+import { lookAt, type SpoolView, statsFrom, sumOf } from './view.js'
 
 /** Returns what a spool holds and who runs it, as Redis knows it. It changes nothing, and reads a bounded number of tasks. */
 export async function overviewOf(connection: Connection): Promise<ServerOverview> {
-  const args = [limitedKey(connection), connection.key(''), PRIORITIES_SHOWN]
-  const view = viewFrom(await connection.run('look', ...args))
+  const view = await lookAt(connection)
   const [upkeep, members, server] = await Promise.all([
     new RedisUpkeep(connection).stats(),
     readMembers(connection),

@@ -1,4 +1,3 @@
-import { counted } from '../../base/counted.js'
 import { messageOf, SpooldError, toError } from '../../base/errors.js'
 import type { Connection } from './connection.js'
 
@@ -60,7 +59,7 @@ export function isAway(error: unknown): error is SpooldError {
 /** Returns, for people, what Redis, or the client on the way there, says of a command that was not carried out. */
 export function whyNot(thrown: unknown): string {
   const { message } = firstOf(thrown)
-  if (thrown instanceof SpooldError || !LOST.test(message)) return messageOf(firstOf(thrown))
+  if (thrown instanceof SpooldError || !LOST.test(message)) return withHint(messageOf(firstOf(thrown)))
   return 'the connection ended before it answered; it is tried again at least every second (spoold doctor app.ini examines it)'
 }
 
@@ -80,6 +79,13 @@ const NO_RIGHT = /\bNOPERM\b|ACL failure|The user executing the script/
 /** What `ls`, `show`, `status` and the like need: no right of `+@read` lets a user call scripts, or ask for the time in them. */
 const RIGHTS =
   'to look at tasks takes ACL SETUSER USER +@read +eval +evalsha +time +info, all else +@all -@dangerous +info'
+
+/** Says where the command is named that a user lacks the right to, because Redis names none that a script calls. */
+function withHint(message: string): string {
+  return NO_RIGHT.test(message)
+    ? `${message} (spoold doctor app.ini names what its user may not do)`
+    : message
+}
 
 const CLIENT = /^(Connection is closed|Command timed out|Socket timeout|Stream isn't writeable)/
 
@@ -117,7 +123,7 @@ export function storeFailure(
   const cause = firstOf(thrown)
   const { message } = cause
   if (isRefusal(cause))
-    return new SpooldError('REDIS_REFUSED', `${name} takes no tasks now: ${message}`, { cause })
+    return new SpooldError('REDIS_REFUSED', `${name} takes no tasks now: ${withHint(message)}`, { cause })
   if (isReady && !LOST.test(message))
     return new SpooldError('ENQUEUE_FAILED', `${name}: ${message}`, { cause })
   if (!wasSent) return new SpooldError('REDIS_UNREACHABLE', fault, { cause })
@@ -131,15 +137,4 @@ function firstOf(thrown: unknown): Error {
     'previousErrors' in error && Array.isArray(error.previousErrors) ? error.previousErrors : []
   const [first] = previous.filter(each => each instanceof Error)
   return first ?? error
-}
-
-export function unreplicated(
-  name: string,
-  { confirmed, wanted, afterMs }: { confirmed: number; wanted: number; afterMs: number },
-): SpooldError {
-  return new SpooldError(
-    'REDIS_UNREPLICATED',
-    `${name}: the task is stored, but after ${afterMs / 1000} s only ${confirmed} of ${counted(wanted, 'replica')} confirmed it`,
-    { details: { confirmed, wanted } },
-  )
 }

@@ -133,17 +133,6 @@ export function withoutLastRun(record: TaskRecord): TaskRecord {
   return rest
 }
 
-/** Returns how often and when a task failed, without what is not known. */
-export function failuresOf(record: Partial<TaskRecord>) {
-  const { attempts = 0, crashes = 0, firstFailureAt, lastFailureAt, lastError } = record
-  return {
-    ...{ attempts, crashes },
-    ...(firstFailureAt === undefined ? {} : { firstFailureAt }),
-    ...(lastFailureAt === undefined ? {} : { lastFailureAt }),
-    ...(lastError === undefined ? {} : { lastError }),
-  }
-}
-
 export function withoutJourney(record: TaskRecord): TaskRecord {
   const { movedTo: _to, moveKey: _key, movedAt: _at, wasHeld: _was, ...rest } = record
   return rest

@@ -115,8 +115,10 @@ export class RedisUpkeep implements Upkeep {
     const byReason: Partial<Record<BuryReason, number>> = {}
     for (const reason of (await this.#records(jobs)).map(reasonOf))
       byReason[reason] = (byReason[reason] ?? 0) + 1
+    const unread = count - jobs.length
+    if (unread > 0) byReason.unknown = (byReason.unknown ?? 0) + unread
     return {
-      ...{ count, isWhole: count <= READ_AT_MOST, byReason },
+      ...{ count, isWhole: true, byReason },
       ...{ oldestMs: jobs[0]?.atMs ?? null, newestMs },
     }
   }

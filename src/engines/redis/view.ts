@@ -1,4 +1,6 @@
 import type { FeedStats, PriorityStats } from '../feed.js'
+import type { Connection } from './connection.js'
+import { limitedKey } from './queues.js'
 import { priorityOf } from './task-job.js'
 
 /** What one queue of a spool holds at one moment, as the `look` script sees it. */
@@ -37,7 +39,7 @@ export interface SpoolView {
   readonly queues: readonly QueueView[]
 }
 
-export const PRIORITIES_SHOWN = 20
+const PRIORITIES_SHOWN = 20
 
 export const NOTHING_SEEN: SpoolView = {
   nowMs: 0,
@@ -46,8 +48,10 @@ export const NOTHING_SEEN: SpoolView = {
   ],
 }
 
-export function viewFrom(reply: unknown): SpoolView {
-  return JSON.parse(String(reply)) as SpoolView
+/** Returns what a spool holds now. It only reads. */
+export async function lookAt(connection: Connection): Promise<SpoolView> {
+  const args = [limitedKey(connection), connection.key(''), PRIORITIES_SHOWN]
+  return JSON.parse(String(await connection.run('look', ...args))) as SpoolView
 }
 
 /** Returns how many jobs are due, wait for their time, are held, or are left out. */

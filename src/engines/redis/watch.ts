@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { pauseMs } from './client.js'
 import type { Connection } from './connection.js'
-import { limitedKey, SpoolQueue } from './queues.js'
+import { SpoolQueue } from './queues.js'
 import { hasEnded, unlessUnreadable, weightOf, whyNot } from './store-failure.js'
-import { firstOf, NOTHING_SEEN, PRIORITIES_SHOWN, type SpoolView, sumOf, viewFrom } from './view.js'
+import { firstOf, lookAt, NOTHING_SEEN, type SpoolView, sumOf } from './view.js'
 
 /** The least time between two looks, because a busy queue has thousands of events in a second. */
 const PAUSE_MS = 20
@@ -126,7 +126,7 @@ export class Watch {
     this.#isDirty = false
     try {
       await this.#connection.reach(this.#closed.signal)
-      this.#view = await this.#read()
+      this.#view = await lookAt(this.#connection)
       await this.#recoverStalled() // a Redis that takes no writes refuses this, and its connection ends
       if (!this.#isOpen) return
       this.#isTriedAgain = false
@@ -149,11 +149,6 @@ export class Watch {
   async #write(): Promise<void> {
     await this.#connection.use(() => this.#connection.redis.del(this.#connection.key('spoold:probe')))
     this.#reached()
-  }
-
-  async #read(): Promise<SpoolView> {
-    const args = [limitedKey(this.#connection), this.#connection.key(''), PRIORITIES_SHOWN]
-    return viewFrom(await this.#connection.run('look', ...args))
   }
 
   /** Makes jobs due again whose holders died with their machine, or with their master. */

@@ -474,6 +474,14 @@ describe('the engine on Redis', { skip: missing }, () => {
     assert.deepEqual(dead.byReason, { unknown: 2, asked: 1 })
   })
 
+  it('counts all of 2,500 dead letters exactly, and calls the reasons of those unknown that it does not read', async () => {
+    const { connect, key } = openSpool()
+    await redis.client.hset(key('0'), 'progress', JSON.stringify({ reason: 'asked' }))
+    await redis.client.zadd(key('failed'), ...Array.from({ length: 2500 }, (_, i) => [i, `${i}`]).flat())
+    const { dead } = await new RedisUpkeep(connect()).stats()
+    assert.deepEqual([dead.count, dead.isWhole, dead.byReason], [2500, true, { asked: 1, unknown: 2499 }])
+  })
+
   it('purges dead letters, and reports how many stay because their id is no text', async () => {
     const { key, connect } = openSpool()
     for (const [score, id] of [Buffer.from('a\xff', 'latin1'), 'b', 'c'].entries())

@@ -2,11 +2,12 @@ import { SpooldError } from '../../../base/errors.js'
 import { HEADER_BYTES } from '../../../formats/protocol/header.js'
 import { parseVars } from '../../../formats/protocol/vars.js'
 import type { Parcel, Received } from '../../spool/admin/move.js'
+import { failuresIn } from '../../spool/dead-letters.js'
 import { HELD_UNTIL_MS } from '../../spool/spool-file.js'
 import type { Connection } from '../connection.js'
 import { TOMBSTONE_MS } from '../drafts.js'
 import { checkReplicas, countReplicas } from '../once.js'
-import { dataOf, failuresOf, jobNameOf, jobPriority, MAX_TASK_BYTES, type TaskRecord } from '../task-job.js'
+import { dataOf, jobNameOf, jobPriority, MAX_TASK_BYTES, type TaskRecord } from '../task-job.js'
 import { patiently } from './patience.js'
 import { scoreOf } from './walk.js'
 
@@ -82,5 +83,5 @@ function fieldsOf(parcel: Parcel, { timestamp, delay }: Times, priority: number)
 function recordFor({ record, past, isHeld }: Parcel): TaskRecord | undefined {
   if (record === undefined && past === 'none' && !isHeld) return undefined
   const { policy = {}, ...failures } = record ?? {}
-  return { ...failuresOf(failures), policy, past, ...(isHeld ? { isHeld } : {}) }
+  return { ...failuresIn(failures), policy, past, ...(isHeld ? { isHeld } : {}) }
 }

@@ -2,9 +2,10 @@ import { randomUUID } from 'node:crypto'
 import { displayName, type Ref } from '../../../base/task/ref.js'
 import { type Changed, refused } from '../../spool/admin/change.js'
 import { type Parcel, whyNoJourney } from '../../spool/admin/move.js'
+import { failuresIn } from '../../spool/dead-letters.js'
 import type { TaskStore } from '../../task-store.js'
 import type { Connection } from '../connection.js'
-import { failuresOf, packetIn, type TaskRecord, withoutJourney } from '../task-job.js'
+import { packetIn, type TaskRecord, withoutJourney } from '../task-job.js'
 import { CHANGING, heldAs, relocate, remove, TRIES } from './change.js'
 import { patiently } from './patience.js'
 import type { Peeked } from './peek.js'
@@ -114,5 +115,5 @@ function runsOf(record: TaskRecord): Parcel['record'] {
   const { attempts, crashes, policy } = record
   const hasPolicy = Object.keys(policy).length > 0
   if (attempts === 0 && crashes === 0 && !hasPolicy) return undefined
-  return { ...failuresOf(record), ...(hasPolicy ? { policy } : {}) }
+  return { ...failuresIn(record), ...(hasPolicy ? { policy } : {}) }
 }

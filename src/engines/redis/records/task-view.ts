@@ -3,9 +3,9 @@ import type { Parked } from '../../../base/task/parked.js'
 import { displayName } from '../../../base/task/ref.js'
 import { isNamed, taskNameOf } from '../../../formats/protocol/named.js'
 import type { Inspection, TaskState, TaskView } from '../../spool/admin/task-view.js'
-import type { DeadLetter } from '../../spool/dead-letters.js'
+import { type DeadLetter, failuresIn } from '../../spool/dead-letters.js'
 import type { TaskRecord } from '../../spool/records.js'
-import { failuresOf, reasonOf } from '../task-job.js'
+import { reasonOf } from '../task-job.js'
 import type { Peeked } from './peek.js'
 
 const FOREIGN = 'its job has no packet: it was not stored as a task'
@@ -65,7 +65,7 @@ function letterOf({ id, record, score, finishedAtMs, failedReason, packet }: Pee
     reason: reasonOf(record),
     detail: failedReason || (packet === undefined ? FOREIGN : 'Redis has no reason'),
     buriedAt: finishedAtMs ?? score,
-    ...failuresOf(record),
+    ...failuresIn(record),
     ...{ handlers: [], host: '' },
   }
 }
@@ -77,7 +77,7 @@ function isWorthShowing({ record }: Peeked): boolean {
 function recordOf({ record }: Peeked): TaskRecord {
   const { movedTo, policy } = record
   return {
-    ...failuresOf(record),
+    ...failuresIn(record),
     ...(Object.keys(policy).length === 0 ? {} : { policy }),
     ...(movedTo === undefined ? {} : { movedTo }),
   }
