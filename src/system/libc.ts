@@ -672,10 +672,30 @@ let loaded: { calls: SystemCalls; fault: string | undefined } | undefined
 
 function load(): { calls: SystemCalls; fault: string | undefined } {
   try {
-    return { calls: isMainThread ? libcOver(openKoffi()) : libcInThread(openKoffi()), fault: undefined }
+    if (!isMainThread) return { calls: libcInThread(openKoffi()), fault: undefined }
+    const calls = libcOver(openKoffi())
+    process.on('exit', leaveBrokenOutputs)
+    return { calls, fault: undefined }
   } catch (error) {
     return { calls: nodeCalls, fault: messageOf(error).split('\n')[0] }
   }
+}
+
+/**
+ * Exchanges an output that cannot be synced, as on a broken disk, for /dev/null. When the process ends, koffi syncs both
+ * outputs, and if that of standard error fails, it waits for itself for ever.
+ */
+function leaveBrokenOutputs(): void {
+  for (const fd of [1, 2])
+    try {
+      fs.fsyncSync(fd)
+    } catch (error) {
+      const errno = errnoOf(error)
+      if (errno === 'EINVAL') continue // a pipe or a terminal, which koffi leaves alone, too
+      if (errno !== 'EBADF') fs.closeSync(fd)
+      let opened = -1
+      while (opened < fd) opened = fs.openSync('/dev/null', 'r+') // the lowest number that is free
+    }
 }
 
 /** Returns the system calls of this machine; koffi is loaded on first use, once per thread. */

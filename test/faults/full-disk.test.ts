@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { closeSync, mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { enqueue, enqueueSync, SpooldError } from '#src/index.js'
@@ -132,4 +132,27 @@ describe('a disk that is full or read-only', { skip: skipUnless('root', 'mount')
     execFileSync('mount', ['-o', 'remount,rw', disk])
     assert.deepEqual(leftIn(spooler), [])
   })
+})
+
+it('a command and a drain end although their outputs cannot be synced, because that disk is broken', {
+  skip: skipUnless('strace'),
+}, () => {
+  const home = workspace()
+  const [spooler, ini, handler] = [join(home, 'spool'), join(home, 'app.ini'), join(home, 'handler.mjs')]
+  const output = join(home, 'output')
+  mkdirSync(spooler)
+  writeFileSync(handler, 'export default (env, task) => task.SPOOL_OK')
+  writeIni(ini, { spooler, 'spooler-import': handler })
+  const fault = ['-P', output, '-e', 'trace=fsync', '-e', 'inject=fsync:error=EIO', '-o', '/dev/null']
+  for (const args of [
+    ['ls', spooler],
+    ['--drain', ini],
+  ]) {
+    const fd = openSync(output, 'w')
+    const command = ['timeout', '-s', 'KILL', '20', process.execPath, BIN, ...args]
+    const { status } = spawnSync('strace', ['-f', '-qq', ...fault, ...command], { stdio: ['ignore', fd, fd] })
+    closeSync(fd)
+    assert.equal(status, 0, `${args}: ${readFileSync(output, 'utf8')}`)
+    assert.doesNotMatch(readFileSync(output, 'utf8'), /Failed to sync/)
+  }
 })
