@@ -13,7 +13,7 @@ export interface TaskSort {
 export type Scan = (offer: (ref: Ref, key: number) => void) => Promise<void>
 
 /** How many tasks a window holds at least, if there are so many. */
-const MOST = 60_000
+const MOST = 50_000
 
 export function windowFor(sort: TaskSort, size = MOST): SortedWindow {
   return new SortedWindow(comparisonOf(sort), size)
