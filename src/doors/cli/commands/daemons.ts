@@ -1,3 +1,4 @@
+import { WISH } from '../../../admin/operate/spool-actions.js'
 import { counted } from '../../../base/counted.js'
 import { doEach } from '../../../base/each.js'
 import { describe, messageOf, SpooldError } from '../../../base/errors.js'
@@ -76,8 +77,6 @@ export async function quiet(
     return code
   })
 }
-
-const WISH = /^(?:[+-]?[0-9]+|auto)$/
 
 /**
  * `spoold scale DIR… N|+N|-N|auto`: sets how many processes the daemons of these spools have for each of them.
