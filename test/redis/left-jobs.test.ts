@@ -14,7 +14,8 @@ const gc = runInNewContext('gc')
 
 /** A connection to a Redis that has no job. */
 const CONNECTION = {
-  ...{ isReady: true, lockMs: 20 },
+  lockMs: 20,
+  reach: async () => {},
   address: { prefix: 'bull', queue: 'q' },
   key: (type: string) => `bull:q:${type}`,
   run: async (name: string) => (name === 'heldBy' ? [] : 0),

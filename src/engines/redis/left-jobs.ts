@@ -34,7 +34,7 @@ export class LeftJobs {
   /** Jobs whose runs were cut short, by their leases: a Redis that has lost its last second shows them with their locks again. */
   readonly #cut = new Map<string, Cut>()
   #looking: Promise<void> | undefined
-  #isClosed = false
+  readonly #closed = new AbortController()
   #timer: NodeJS.Timeout | undefined
 
   constructor(connection: Connection) {
@@ -43,7 +43,7 @@ export class LeftJobs {
 
   /** @param holders tokens of locks, or what they begin with @param except leases of jobs that others deal with */
   add(holders: readonly string[], except: readonly string[] = []): void {
-    if (holders.length === 0 || this.#isClosed) return
+    if (holders.length === 0 || this.#closed.signal.aborted) return
     const left = { until: this.#lockEnd, except: new Set(except) }
     for (const holder of holders) this.#holders.set(holder, left)
     this.#timer ??= setInterval(() => this.#look(), LOOK_MS).unref()
@@ -55,7 +55,7 @@ export class LeftJobs {
    * expires.
    */
   async cutShort(job: HeldJob, lastRun: LastRun): Promise<void> {
-    for (let tries = 0; tries === 0 || !this.#isClosed; tries++)
+    for (let tries = 0; tries === 0 || !this.#closed.signal.aborted; tries++)
       try {
         await this.#queueOf(job).cutShort(job, lastRun)
         if (this.#holders.size > 0) this.#cut.set(leaseOf(job), { until: this.#lockEnd, lastRun })
@@ -78,7 +78,7 @@ export class LeftJobs {
   }
 
   close(): void {
-    this.#isClosed = true
+    this.#closed.abort()
     this.#rest()
   }
 
@@ -112,7 +112,7 @@ export class LeftJobs {
   }
 
   async #find(holders: readonly string[]): Promise<HeldJob[]> {
-    if (!this.#connection.isReady) return []
+    await this.#connection.reach(this.#closed.signal)
     const own = this.#connection.key('')
     const found = await this.#connection.run('heldBy', limitedKey(this.#connection), own, ...holders)
     const jobs = found as ReadonlyArray<readonly [id: string, token: string, task: string]>
