@@ -1,8 +1,9 @@
 import fs, { constants } from 'node:fs'
 import { createRequire } from 'node:module'
-import { basename, join } from 'node:path'
+import { basename, dirname, join, relative } from 'node:path'
 import { isMainThread } from 'node:worker_threads'
-import { errnoOf, messageOf } from '../base/errors.js'
+import { errnoOf, messageOf, quietly } from '../base/errors.js'
+import { PACKAGE_ROOT } from '../base/package-root.js'
 import {
   CWD,
   checkBytes,
@@ -674,11 +675,17 @@ function load(): { calls: SystemCalls; fault: string | undefined } {
   try {
     if (!isMainThread) return { calls: libcInThread(openKoffi()), fault: undefined }
     const calls = libcOver(openKoffi())
-    process.on('exit', leaveBrokenOutputs)
+    if (isOwnProgram()) process.on('exit', leaveBrokenOutputs)
     return { calls, fault: undefined }
   } catch (error) {
     return { calls: nodeCalls, fault: messageOf(error).split('\n')[0] }
   }
+}
+
+/** False in an application that uses spoold as a library: its outputs are its own. */
+function isOwnProgram(): boolean {
+  const program = quietly(() => fs.realpathSync(process.argv[1] ?? ''), '')
+  return ['bin', 'dist'].includes(relative(PACKAGE_ROOT, dirname(program)))
 }
 
 /**
