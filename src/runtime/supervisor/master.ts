@@ -1,4 +1,4 @@
-import { availableParallelism, hostname } from 'node:os'
+import { hostname } from 'node:os'
 import { SpooldError } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import type { CancelNews, CancelResult } from '../../base/task/cancel.js'
@@ -49,8 +49,6 @@ export interface Stall {
 
 /** How often `--drain` checks whether any task is left. */
 const DRAIN_CHECK_MS = 10
-/** So many spools start at a time: more processes than that would only delay each other, until none is ready in time. */
-const STARTED_AT_ONCE = Math.max(8, 2 * availableParallelism())
 /** A start that takes longer than this is reported. */
 const SLOW_START_MS = 5000
 const STOPPING = new SpooldError('START_FAILED', 'the daemon is being stopped')
@@ -248,24 +246,24 @@ export class Master {
 
   /** Resolves with the spools in the order of their plans. @throws SpooldError why one of them cannot start */
   async #openAll(plans: readonly SpoolWorkersPlan[]): Promise<SpoolWorkers[]> {
-    const ready = new Map<SpoolWorkersPlan, SpoolWorkers>()
+    const ready = new Set<SpoolWorkersPlan>()
     const slow = setTimeout(() => {
       const next = plans.find(plan => !ready.has(plan))
       if (next === undefined) return
       const [count, { spool }] = [ready.size, next]
       this.#events.emit('start-waits', { spool, ready: count, spools: plans.length, afterMs: SLOW_START_MS })
     }, SLOW_START_MS)
-    const left = plans.values()
     const declared: Declared = new Map()
-    const openNext = async () => {
-      for (const plan of left) ready.set(plan, await this.#openSpoolWorkers(plan, declared))
+    const open = async (plan: SpoolWorkersPlan) => {
+      const workers = await this.#openSpoolWorkers(plan, declared)
+      ready.add(plan)
+      return workers
     }
     try {
-      await Promise.all(Array.from({ length: STARTED_AT_ONCE }, openNext))
+      return await Promise.all(plans.map(open))
     } finally {
       clearTimeout(slow)
     }
-    return plans.flatMap(plan => ready.get(plan) ?? [])
   }
 
   /** Resolves when the workers are ready and the spool is listed. No worker is given a task yet. */
