@@ -68,7 +68,7 @@ describe('spoold ls', () => {
           spooler: spool,
           name: 'u',
           priority: null,
-          due: '+275760-09-13T00:00:00.000Z',
+          due: '9999-12-31T23:59:59.000Z',
           arrived: '2023-11-14T22:13:20.000Z',
           mtime: '2023-11-14T22:13:20.000Z',
           bytes: 30,
