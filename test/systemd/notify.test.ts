@@ -225,10 +225,11 @@ describe('the watchdog of a service manager', { skip }, () => {
       await until('a thread hangs', () => isTraced(daemon.pid))
       // on a slow machine the daemon may have said so before
       const saidLast = (words: string) => daemon.output.lastIndexOf(`the scan makes ${words}`)
-      await until(
-        'the daemon logs that the scan makes no progress',
-        () => saidLast('no progress; the service') > saidLast('progress again'),
-      )
+      let more = 0
+      await until('the daemon logs that the scan makes no progress', () => {
+        writeFileSync(join(spool, `more-${more++}.tmp`), '') // the listing of 'a' may have been over before it was traced
+        return saidLast('no progress; the service') > saidLast('progress again')
+      })
       const said = await until('the status says that the scan is stalled', () =>
         manager.with('STATUS').find(({ fields }) => /stalled/.test(fields.STATUS ?? '')),
       )
