@@ -87,7 +87,7 @@ export class TaskLines {
       case 'set-aside':
         return this.#tell('error', speaker, report, `task ${line} is buried: ${detail}`)
       case 'unreadable':
-        if (detail?.startsWith('EROFS') === true) return this.#isReadOnly(speaker.spool, name, detail)
+        if (detail?.startsWith('EROFS') === true) return this.#warnOfReadOnly(speaker.spool, name, detail)
         return this.#leftAlone(speaker.spool, name, detail ?? kind)
       case 'malformed':
         return this.#leftAlone(speaker.spool, name, detail ?? kind)
@@ -154,8 +154,8 @@ export class TaskLines {
     this.#warnOnce(this.#leftAloneSaid, `${spool}/${name}`, spool, name, `is left alone: ${detail}`)
   }
 
-  /** Warns of a disk that concerns all tasks, once until one of them has run. */
-  #isReadOnly(spool: string, name: TaskName, detail: string): void {
+  /** Warns of a read-only disk, which keeps all tasks from running, once until one of them has run. */
+  #warnOfReadOnly(spool: string, name: TaskName, detail: string): void {
     if (this.#readOnly.has(spool)) return
     this.#readOnly.add(spool)
     this.#warn(spool, name, `is left alone, as all others here: ${detail}`)

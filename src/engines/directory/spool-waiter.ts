@@ -45,7 +45,12 @@ export class SpoolWaiter {
     this.#tell = tell
   }
 
-  /** Resolves when all tasks have ended, or when `signal` is aborted. @returns the tasks that have not ended @throws the file system's error */
+  /**
+   * Resolves when all tasks have ended, or when `signal` is aborted.
+   *
+   * @returns the tasks that have not ended
+   * @throws the file system's error if it does not say whether a task is there
+   */
   async run(signal: AbortSignal): Promise<Ref[]> {
     const wake = () => this.#wake()
     signal.addEventListener('abort', wake)

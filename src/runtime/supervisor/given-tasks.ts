@@ -359,8 +359,8 @@ export class GivenTasks {
   }
 
   /**
-   * The tasks that may have begun. A start that directly follows a report is not announced, so the first refs may have begun. Leases are always announced, so
-   * where claims are leases, a task without a lease cannot have begun.
+   * The tasks that may have begun. A start that directly follows a report is not announced, so the first refs may have begun.
+   * Leases are always announced, so where claims are leases, a task without a lease cannot have begun.
    */
   get begun(): readonly Given[] {
     const inferred = this.#owned.filter(

@@ -22,9 +22,9 @@ const MOST_SEEN = 10_000
 export type JudgeLease = (lease: Pick<Stats, 'dev' | 'ino' | 'mtimeMs'>) => boolean
 
 /**
- * Judges leases for a process that stays. The holder of a lease is dead if the time of the lease has not changed for so long,
- * by a clock that nobody sets. That time itself is of the holder's clock, which may be another host's, and may have been set
- * since.
+ * Judges leases for a process that stays. The holder of a lease is dead if the time of the lease has not changed for
+ * `staleMs`, by a clock that nobody sets. That time itself is of the holder's clock, which may be another host's, and may have
+ * been set since.
  */
 export class LeaseWatch {
   readonly #staleMs: number
@@ -42,7 +42,7 @@ export class LeaseWatch {
     const key = `${dev} ${ino}`
     const seen = this.#seen.get(key)
     if (seen?.mtimeMs === mtimeMs) return now - seen.since > this.#staleMs
-    if (this.#seen.size >= MOST_SEEN) this.#seen.clear() // a dead holder is then found dead a minute later
+    if (this.#seen.size >= MOST_SEEN) this.#seen.clear() // a dead holder is then found dead later
     this.#seen.set(key, { mtimeMs, since: now })
     return false
   }
@@ -145,9 +145,9 @@ const longWatch = new LeaseWatch(LONG_STALE_MS)
 
 /**
  * Takes a long-lived lease, or resolves with undefined while another process has it. If its holder stops renewing it, another
- * process may take it over, also when its time is in the future, because the clock was set back since. `lost` is called when another process has taken
- * the lease over, for instance because it could not see the renewals. `ended` is called once this process no longer has
- * the lease, or has failed to take it.
+ * process may take it over, even if the lease has a time in the future because the clock was set back. `lost` is called when
+ * another process has taken the lease over, for instance because it could not see the renewals. `ended` is called once this
+ * process no longer has the lease, or has failed to take it.
  */
 export async function takeLease(
   path: string,
