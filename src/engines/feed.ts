@@ -120,12 +120,6 @@ export interface FeedNews {
   readonly done?: readonly Ref[]
   /** The reports of all other refs, whether their tasks ran or not. */
   readonly returned?: readonly Report[]
-  /** What a look aside found of lost refs. It says nothing of refs that have been given to a worker meanwhile. */
-  readonly found?: {
-    /** Refs that are with the worker again that had them, because it has begun them. */
-    readonly begun: readonly Ref[]
-    readonly reports: readonly Report[]
-  }
 }
 
 /** A run that was cut short by the end of its process. */
@@ -138,7 +132,7 @@ export interface CutShort {
 
 /** What no worker will report any more. */
 export interface FeedLoss {
-  /** Refs whose worker died, or never started them. They are due again. */
+  /** Refs whose worker died, or that were withdrawn from it. They are due again. */
   readonly refs?: readonly Ref[]
   /**
    * Only where claims have leases: what is known of runs that ended with their process. Their refs may be with other workers by

@@ -82,6 +82,8 @@ export interface SystemCalls {
   mkfifo(path: Name, mode: number): void
   /** Opens a file in memory. It has no name, and no file system's limit applies to it. */
   memoryFile(): number
+  /** Maps the first bytes of a file into memory that all processes share that map it. */
+  mapShared(fd: number, bytes: number): Mapping
   /** @returns the reading and the writing end */
   pipe(): [reader: number, writer: number]
   /** Sends one datagram to a unix socket; `@` begins an abstract address. @returns false if its queue is full */
@@ -106,6 +108,12 @@ export interface SystemCalls {
 }
 
 export type Name = string | Uint8Array
+
+/** Memory that is shared with other processes. Nothing may use it after `unmap`. */
+export interface Mapping {
+  readonly memory: ArrayBuffer
+  unmap(): void
+}
 
 /** Linux: refers to a file without opening it, also to a directory that we may not list. Node has no constant for it. */
 export const O_PATH = process.platform === 'linux' ? 0o10000000 : 0

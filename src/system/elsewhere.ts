@@ -157,6 +157,7 @@ export const nodeCalls: SystemCalls = {
   readlinkat: (directory, name) => fs.readlinkSync(reach(directory, name, 'readlink'), 'latin1'),
   mkfifo: () => missing('mkfifo'),
   memoryFile: () => missing('memfd_create'),
+  mapShared: () => missing('mmap'),
   pipe: () => missing('pipe'),
   sendDatagram: () => missing('send'),
   socket: () => missing('socket'),

@@ -13,6 +13,7 @@ import {
   checkRun,
   checkTransfer,
   FileStatus,
+  type Mapping,
   MOST_DESCRIPTOR,
   MOST_PASSED,
   type Name,
@@ -43,6 +44,7 @@ export interface Koffi {
   errno(number?: number): number
   /** Returns the address of a Buffer, for structures that point to it. The Buffer has to stay alive as long as they do. */
   address(buffer: Uint8Array): bigint
+  view(address: bigint, bytes: number): ArrayBuffer
 }
 
 // errno(3), the same on all processors
@@ -72,6 +74,9 @@ const [AF_UNIX, SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET, SOCK_CLOEXEC] = [1, 1, 
 const [MSG_CTRUNC, MSG_TRUNC, MSG_DONTWAIT, MSG_NOSIGNAL, MSG_CMSG_CLOEXEC] = [8, 0x20, 0x40, 0x4000, 2 ** 30]
 const [SOL_SOCKET, SO_RCVTIMEO, SO_SNDTIMEO, SCM_RIGHTS] = [1, 20, 21, 1]
 const WNOHANG = 1
+const PROT_READ = 1
+const PROT_WRITE = 2
+const MAP_SHARED = 1
 const MFD_CLOEXEC = 1
 
 const MOST_MODE = 0o7777
@@ -116,6 +121,8 @@ const PROTOTYPES = {
   readlinkat: ['long', 'int', 'const char *', 'void *', 'size_t'],
   mkfifo: ['int', 'const char *', 'unsigned int'],
   memfd_create: ['int', 'const char *', 'unsigned int'],
+  mmap: ['long', 'void *', 'size_t', 'int', 'int', 'int', 'long'],
+  munmap: ['int', 'void *', 'size_t'],
   pipe2: ['int', 'void *', 'int'],
   socket: ['int', 'int', 'int', 'int'],
   sendto: ['long', 'int', 'void *', 'size_t', 'int', 'void *', 'unsigned int'],
@@ -477,6 +484,15 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
     return result
   }
 
+  function mapShared(fd: number, bytes: number): Mapping {
+    checkDescriptor(fd)
+    checkInteger('bytes', bytes, 1, MOST_DESCRIPTOR)
+    const address = native.mmap(null, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
+    if (address < 0) throw systemError(failed(), 'mmap')
+    const pointer = BigInt(address)
+    return { memory: koffi.view(pointer, bytes), unmap: () => void native.munmap(pointer, bytes) }
+  }
+
   function pipe(): [reader: number, writer: number] {
     const result = native.pipe2(words, O_CLOEXEC)
     if (result < 0) throw systemError(failed(), 'pipe')
@@ -638,6 +654,7 @@ export function libcOver(koffi: Koffi, arch: string = process.arch, isAtOnce = f
     readlinkat,
     mkfifo,
     memoryFile,
+    mapShared,
     pipe,
     sendDatagram,
     socket,

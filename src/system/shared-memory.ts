@@ -1,8 +1,9 @@
-import { closeSync, ftruncateSync, openSync, unlinkSync, writeFileSync } from 'node:fs'
+import { closeSync, fstatSync, ftruncateSync, openSync, unlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { messageOf } from '../base/errors.js'
 import { crypto } from '../base/on-demand.js'
+import type { Mapping } from './calls.js'
 import { systemCalls } from './libc.js'
 
 /**
@@ -20,6 +21,16 @@ export function openShared(bytes: number): number {
       refused.push(messageOf(error))
     }
   throw new Error(`no memory can be shared with other processes: ${refused.join('; ')}`)
+}
+
+/**
+ * Maps what the parent has opened by `openShared`.
+ *
+ * @returns undefined if the descriptor is something else
+ * @throws Error why it cannot be mapped
+ */
+export function mapInherited(fd: number, bytes: number): Mapping | undefined {
+  return fstatSync(fd).size === bytes ? systemCalls().mapShared(fd, bytes) : undefined
 }
 
 function inMemory(bytes: number): number {

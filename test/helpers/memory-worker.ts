@@ -1,6 +1,5 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { machineNowMs } from '#src/base/clock.js'
 import type { Report } from '#src/base/task/report.js'
 import type { ClaimsSettings } from '#src/engines/claims.js'
 import type { TaskOptions } from '#src/engines/client/request-from.js'
@@ -8,6 +7,7 @@ import { MemoryClaims } from '#src/engines/memory/claims.js'
 import { MemoryEnqueuer } from '#src/engines/memory/enqueuer.js'
 import { MemoryFeed } from '#src/engines/memory/feed.js'
 import { MemorySpool } from '#src/engines/memory/spool.js'
+import { Marks } from '#src/runtime/ipc/marks.js'
 import type { WorkerMessage, WorkerOptions } from '#src/runtime/ipc/messages.js'
 import { eachOf, eachReport, type GivenTask } from '#src/runtime/ipc/reports.js'
 import { Worker } from '#src/runtime/worker/worker.js'
@@ -67,6 +67,7 @@ export async function memoryWorker(
   let room = 0
 
   const worker: Worker = new Worker({
+    marks: new Marks(),
     entered() {},
     engine: {
       claims: async ({ delivery, policy, termsOf }) =>
@@ -109,9 +110,9 @@ export async function memoryWorker(
   function dispatch(): void {
     const refs = feed.take(room - feed.state.busy)
     if (refs.length === 0) return
-    const first = given.length
+    const numbers = [given.length, refs.length]
     given.push(...refs.map(ref => ({ ref, name: spool.tasks.get(ref)?.name, notice: undefined })))
-    worker.hear({ type: 'run', first, refs, sentAtMs: machineNowMs() })
+    worker.hear({ type: 'run', numbers, refs })
   }
 
   worker.hear({

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it, mock } from 'node:test'
+import { Marks } from '#src/runtime/ipc/marks.js'
 import type { MasterMessage } from '#src/runtime/ipc/messages.js'
 import { AsideProcess } from '#src/runtime/supervisor/aside.js'
 import type { PortExit, PortListener, WorkerPort } from '#src/runtime/supervisor/worker-port.js'
@@ -8,6 +9,7 @@ import type { PortExit, PortListener, WorkerPort } from '#src/runtime/supervisor
 class FakePort implements WorkerPort {
   readonly pid = 1
   readonly hasOwnProcess = true
+  readonly marks = new Marks()
   isSilent = false
   isKilled = false
   readonly #number: number

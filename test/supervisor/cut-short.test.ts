@@ -57,27 +57,9 @@ describe('a run that its worker’s end cut short', () => {
 
   it('is kept for the process that got the file last', () => {
     const lastRuns = new LastRuns()
-    const crash = { kind: 'crash', cause: 'it died', from: 2, to: 3 } as const
-    lastRuns.add('a', crash)
-    lastRuns.add('a', { kind: 'blameless', from: 1, to: 4 })
-    assert.equal(lastRuns.of('a')?.kind, 'crash', 'the older worker had handed the file over before')
+    lastRuns.add('a', { kind: 'crash', cause: 'it died', from: 2, to: 3 })
     lastRuns.add('a', { kind: 'blameless', from: 5, to: 6 })
     assert.equal(lastRuns.of('a')?.kind, 'blameless')
-  })
-
-  it('is that of the process that marked the file, whoever got the file later without beginning it', () => {
-    const lastRuns = new LastRuns()
-    const first = { kind: 'crash', cause: 'it died', from: 10_000, to: 10_100 } as const
-    lastRuns.add('a', first)
-    lastRuns.add('a', { kind: 'blameless', from: 10_200, to: 10_300 })
-    lastRuns.add('a', { kind: 'crash', cause: 'it overran', from: 10_400, to: 10_500 })
-    const causeAt = (markedAtMs: number) => {
-      const lastRun = lastRunAt(lastRuns.of('a'), markedAtMs)
-      return lastRun?.kind === 'crash' ? lastRun.cause : lastRun?.kind
-    }
-    assert.deepEqual([10_050, 10_450].map(causeAt), ['it died', 'it overran'])
-    assert.equal(causeAt(10_395), 'it overran', 'the mtime of a file may lag behind the clock')
-    assert.equal(causeAt(1000), undefined)
   })
 
   it('is kept until a worker has dealt with the task that the run left', () => {

@@ -1,224 +1,150 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { type Given, GivenTasks } from '#src/runtime/supervisor/given-tasks.js'
+import { Marks } from '#src/runtime/ipc/marks.js'
+import { GivenTasks } from '#src/runtime/supervisor/given-tasks.js'
 
 const refsIn = (tasks: ReadonlyArray<{ readonly ref: string }>) => tasks.map(({ ref }) => ref)
 
-const shown = (tasks: readonly Given[]) =>
-  tasks.map(({ ref, name, lease, beganAt }) => ({ ref, name, lease, beganAt }))
-
-/** For `confirmed`: all withdrawn tasks are with other workers by now. */
-const withOthers = () => false
+/** Returns the tasks of a worker as its master sees them, and the marks as the worker sees them. */
+function openTasks({ concurrency = 1, areLeased = false } = {}) {
+  const memory = new ArrayBuffer(Marks.BYTES)
+  const worker = new Marks({ memory })
+  return { given: new GivenTasks(new Marks({ memory }), concurrency, areLeased), worker }
+}
 
 describe('GivenTasks', () => {
-  it('keeps a withdrawn task that had begun, unless another worker has it', () => {
-    const given = new GivenTasks(4)
-    given.give(['a', 'b', 'c', 'd'])
-    given.start(0)
-    assert.deepEqual(given.recall(false), ['b', 'c', 'd'])
-    assert.deepEqual(
-      given.confirmed([0, 1, 2], ref => ref !== 'c'),
-      { kept: ['b'], dropped: [] },
-    )
-    assert.deepEqual([given.left, given.size], [['a', 'b'], 3])
-  })
-
-  it('withdraws all tasks that are not started but the one that may run, and forgets them once that is confirmed', () => {
-    const given = new GivenTasks(1)
+  it('withdraws all tasks that the worker has not taken, and the worker cannot take them any more', () => {
+    const { given, worker } = openTasks()
     given.give(['a', 'b', 'c'])
     assert.ok(given.hasAhead)
-    assert.deepEqual(given.recall(true), ['b', 'c'])
-    assert.deepEqual([given.size, given.hasAhead, given.left], [1, false, ['a']])
-    assert.deepEqual(given.recall(true), [])
-    given.end(0)
-    assert.equal(given.size, 0)
-    given.confirmed([], withOthers)
-    assert.equal(given.end(1), undefined)
+    assert.equal(worker.take(0), true)
+    assert.deepEqual(given.withdraw(false), ['b', 'c'])
+    assert.deepEqual([given.refs, given.hasAhead], [['a'], false])
+    assert.deepEqual([worker.take(1), worker.take(2)], [false, false])
+    assert.deepEqual(given.withdraw(true), [])
   })
 
-  it('does not treat a task that another worker found locked as begun if claims are leases and none was announced', () => {
-    const given = new GivenTasks(1, true)
+  it('leaves the first task to a worker that has taken none, unless all are withdrawn', () => {
+    const { given, worker } = openTasks()
+    given.give(['a', 'b', 'c'])
+    assert.deepEqual(given.withdraw(true), ['b', 'c'])
+    assert.deepEqual(given.withdraw(false), ['a'])
+    assert.deepEqual([given.size, worker.take(0)], [0, false])
+  })
+
+  it('gives later tasks other numbers than those that were withdrawn', () => {
+    const { given, worker } = openTasks()
     given.give(['a', 'b'])
-    given.recall(true)
-    assert.equal(given.takeBack('b'), true)
-    assert.deepEqual(given.begun, [])
-    given.claimed([[1, { name: 'second', lease: 'y' }]])
-    assert.deepEqual(
-      given.begun.map(({ name }) => name),
-      ['second'],
-    )
+    given.withdraw(false)
+    assert.deepEqual(given.give(['a', 'b', 'c']), [2, 3])
+    assert.deepEqual([worker.take(0), worker.take(2)], [false, true])
   })
 
-  it('treats only announced tasks as begun if its claims are leases', () => {
-    const given = new GivenTasks(2, true)
-    given.give(['a', 'b', 'c'])
-    assert.deepEqual(refsIn(given.begun), [])
-    given.claimed([[0, { name: 'first', lease: 'x' }]])
-    given.start(0)
-    assert.deepEqual(
-      given.begun.map(({ name }) => name),
-      ['first'],
-    )
-    given.end(0)
-    assert.deepEqual(given.begun, [])
-    given.claimed([[2, { name: 'third', lease: 'z' }]])
-    assert.deepEqual(
-      given.begun.map(({ name }) => name),
-      ['third'],
-    )
-  })
-
-  it('reports a withdrawn task that had already begun as running elsewhere', () => {
-    const given = new GivenTasks(1)
-    given.give(['a', 'b', 'c'])
-    given.recall(true)
-    given.end(0)
-    given.heard(7)
-    assert.equal(given.start(1), 'b')
-    given.heard(8)
-    assert.deepEqual([given.size, given.runningSince, given.left], [1, 7, []])
-    assert.deepEqual(shown(given.begun), [{ ref: 'b', name: 'b', lease: undefined, beganAt: 7 }])
-    given.confirmed([1], withOthers)
-    assert.deepEqual([given.size, given.runningSince], [1, 7])
-    assert.equal(given.end(1)?.isRecalled, true)
-    assert.deepEqual([given.size, given.runningSince], [0, undefined])
-  })
-
-  it('treats the confirmation of a task as its start if no start was reported', () => {
-    const given = new GivenTasks(1)
-    given.give(['a', 'b'])
-    given.recall(true)
-    given.end(0)
-    given.heard(8)
-    given.confirmed([1], withOthers)
-    assert.deepEqual([given.size, given.runningSince], [1, 8])
-  })
-
-  it('does not treat the confirmation of a task as its start if a start was reported before', () => {
-    const given = new GivenTasks(1)
-    given.give(['a', 'b'])
-    given.heard(3)
-    given.start(0)
-    given.recall(true)
-    given.heard(8)
-    given.confirmed([0], withOthers)
-    assert.equal(given.runningSince, 3)
-    assert.equal(given.begun[0]?.beganAt, 3)
-  })
-
-  it('drops the task that seemed to run first if the worker confirms that it had begun none', () => {
-    const given = new GivenTasks(1)
-    given.give(['a', 'b', 'c'])
-    given.end(0) // reported, and then its process had to wait for a processor before it began the next
-    assert.deepEqual(given.recall(true), ['c'])
-    assert.deepEqual(given.confirmed([], withOthers).dropped, ['b'])
-    assert.deepEqual([given.size, given.runningSince], [0, undefined])
-  })
-
-  it('keeps a task that the worker confirms as begun', () => {
-    const given = new GivenTasks(1)
-    given.give(['a', 'b'])
-    given.recall(true)
-    assert.deepEqual(given.confirmed([0], withOthers).dropped, [])
-    assert.deepEqual(given.left, ['a'])
-  })
-
-  it('treats a withdrawn task as running when another worker finds it locked', () => {
-    const given = new GivenTasks(1)
-    given.give(['a', 'b', 'c'])
-    given.recall(true)
-    given.heard(4)
-    assert.equal(given.takeBack('x'), false)
-    assert.equal(given.takeBack('c'), true)
-    assert.deepEqual([given.runningSince, given.of(2)?.isRecalled], [4, false])
-    assert.deepEqual(
-      given.confirmed([2], withOthers).dropped,
-      ['a'],
-      'the task that seemed to run first had not begun',
-    )
-    assert.equal(given.end(2)?.ref, 'c')
-  })
-
-  it('treats a started task as ended once its file is gone', () => {
-    const given = new GivenTasks(4)
-    given.give(['a', 'b', 'c', 'd'])
-    given.start(0)
-    given.start(1)
-    assert.deepEqual(given.recall(true), ['c', 'd'])
-    assert.equal(given.besides(new Set([2])), 2)
-    const states = ['gone', 'locked', 'locked', 'due'] as const
-    const found = given.unclear.map((each, i) => [each, states[i] ?? 'due'] as const)
-    assert.deepEqual(given.looked(new Map(found)), { begun: ['c'], freed: ['a'] })
-    assert.deepEqual(refsIn(given.begun), ['b', 'c'])
-    assert.deepEqual([given.besides(new Set([2])), given.size], [1, 2])
-  })
-
-  it('drops a task that was found locked if the worker confirms that it had not begun: others had locked it', () => {
-    const given = new GivenTasks(1)
-    given.give(['a', 'b'])
-    given.recall(true)
-    given.end(0)
-    given.takeBack('b')
-    assert.deepEqual(given.confirmed([], withOthers).dropped, ['b'])
-    assert.deepEqual([given.size, given.runningSince], [0, undefined])
-  })
-
-  it('reports that exactly the tasks with leases may have begun, whichever was given first', () => {
-    const given = new GivenTasks(1, true)
-    given.give(['a', 'b', 'c'])
-    given.claimed([[2, { name: 'job', lease: 'lock' }]])
-    given.heard(4)
-    assert.deepEqual(shown(given.begun), [{ ref: 'c', name: 'job', lease: 'lock', beganAt: 4 }])
-  })
-
-  it('reports that started tasks may have begun, and others up to the concurrency', () => {
-    const given = new GivenTasks(2)
-    given.give(['a', 'b', 'c'])
-    given.heard(3)
-    given.start(1)
-    given.heard(4)
-    assert.deepEqual(given.claimed([[0, { name: 'name of a', lease: 'of a' }]]), ['a'])
-    assert.deepEqual(shown(given.begun), [
-      { ref: 'b', name: 'b', lease: undefined, beganAt: 3 },
-      { ref: 'a', name: 'name of a', lease: 'of a', beganAt: 4 },
-    ])
-    assert.deepEqual(given.left, ['a', 'b', 'c'])
-  })
-
-  it('counts all withdrawn tasks as possibly marked until the worker confirms which had begun', () => {
-    const given = new GivenTasks(4)
-    given.give(['a', 'b', 'c'])
-    given.start(0)
-    assert.deepEqual(given.recall(false), ['b', 'c'])
-    assert.deepEqual(refsIn(given.had), ['a', 'b', 'c'])
-    given.confirmed([1], withOthers)
-    assert.deepEqual(refsIn(given.had), ['a', 'b'])
-  })
-
-  it('keeps the leases of claimed tasks, even of withdrawn ones, until they are reported', () => {
-    const given = new GivenTasks(1)
-    given.give(['a', 'b', 'c'])
-    given.recall(true)
-    const notice = (number: number) => ({ name: `task ${number}`, lease: `lease ${number}` })
-    given.claimed([0, 1].map(number => [number, notice(number)]))
-    assert.deepEqual(given.leases, ['lease 0', 'lease 1'])
-    given.confirmed([0, 1], withOthers)
-    assert.equal(given.start(1), 'task 1')
-    given.end(0)
-    assert.deepEqual(given.leases, ['lease 1'])
+  it('leaves out the numbers whose marks are those of tasks that the worker still has', () => {
+    const { given } = openTasks()
+    given.give(['long', 'a'])
     given.end(1)
-    assert.deepEqual(given.leases, [])
+    const others = Array.from({ length: Marks.BYTES - 2 }, (_, i) => `${i}`)
+    given.give(others)
+    for (const [i] of others.entries()) given.end(2 + i)
+    assert.deepEqual(given.give(['b', 'c']), [Marks.BYTES + 1, 2])
+    assert.deepEqual(given.refs, ['long', 'b', 'c'])
   })
 
-  it('tells equal refs apart by their numbers', () => {
-    const given = new GivenTasks(1)
+  it('gives tasks to a worker in which other code has written to all marks', () => {
+    const { given } = openTasks()
+    const marks = given.marks
+    for (let number = 0; number < Marks.BYTES; number++) marks.begin(number)
+    assert.deepEqual(given.give(['a', 'b']), [0, 2])
+  })
+
+  it('counts a task as begun from when the worker begins it until it is settled', () => {
+    const { given, worker } = openTasks()
+    given.give(['a', 'b'])
+    worker.take(0)
+    assert.deepEqual([given.of(0)?.isTaken, refsIn(given.begun)], [true, []])
+    worker.begin(0)
+    assert.deepEqual(refsIn(given.begun), ['a'])
+    worker.end(0)
+    assert.deepEqual([refsIn(given.begun), given.isSettling], [['a'], true])
+    worker.settled(0)
+    assert.deepEqual([refsIn(given.begun), given.isSettling, given.refs], [[], false, ['a', 'b']])
+    assert.deepEqual([given.end(0)?.ref, given.refs], ['a', ['b']])
+  })
+
+  it('counts of the tasks that an interpreter was sent together only the first one as running', () => {
+    const { given, worker } = openTasks()
+    given.give(['a', 'b', 'c'])
+    for (const number of [0, 1, 2]) {
+      worker.take(number)
+      worker.begin(number)
+    }
+    assert.deepEqual([refsIn(given.begun), refsIn(given.running)], [['a', 'b', 'c'], ['a']])
+    worker.settled(0)
+    assert.deepEqual(refsIn(given.running), ['b'])
+  })
+
+  it('counts as running what was announced, and others up to the concurrency', () => {
+    const { given, worker } = openTasks({ concurrency: 2 })
+    given.give(['a', 'b', 'c', 'd'])
+    for (const number of [0, 1, 2, 3]) {
+      worker.take(number)
+      worker.begin(number)
+    }
+    given.heard(3)
+    given.start(3)
+    given.heard(4)
+    const running = given.running.map(({ ref, beganAt }) => [ref, beganAt])
+    assert.deepEqual(running, [
+      ['a', 4],
+      ['b', 4],
+      ['d', 3],
+    ])
+    assert.equal(given.besides(new Set([0])), 2)
+  })
+
+  it('counts only announced claims as begun if they are leases', () => {
+    const { given, worker } = openTasks({ areLeased: true })
     given.give(['ticket', 'ticket', 'ticket'])
-    assert.deepEqual(given.left, ['ticket', 'ticket', 'ticket'])
-    assert.equal(given.recall(true).length, 2)
-    given.confirmed([0, 1], withOthers)
-    assert.equal(given.begun.length, 2)
-    assert.equal(given.had.length, 2)
-    assert.equal(given.end(1)?.isRecalled, true)
-    assert.deepEqual(refsIn(given.had), ['ticket'])
+    worker.take(0)
+    worker.begin(0)
+    assert.deepEqual(given.begun, [])
+    given.claimed([[0, { name: 'job', lease: 'lock' }]])
+    assert.deepEqual(
+      given.begun.map(({ name, lease }) => [name, lease]),
+      [['job', 'lock']],
+    )
+    assert.deepEqual(given.leases, ['lock'])
+    given.end(0)
+    assert.deepEqual([given.leases, given.begun], [[], []])
+  })
+
+  it('withdraws nothing, and counts all as begun, where no memory can be shared', () => {
+    const given = new GivenTasks(new Marks(), 1)
+    const worker = new Marks()
+    given.give(['a', 'b'])
+    assert.deepEqual([given.withdraw(false), worker.take(1)], [[], true])
+    assert.deepEqual([refsIn(given.begun), refsIn(given.running)], [['a', 'b'], ['a']])
+    given.end(0)
+    assert.deepEqual(refsIn(given.begun), ['b'])
+  })
+
+  it('knows what a worker had begun after the memory is given back', () => {
+    const { given, worker } = openTasks()
+    given.give(['a', 'b'])
+    worker.take(0)
+    worker.begin(0)
+    given.marks.close()
+    assert.deepEqual([refsIn(given.begun), given.refs], [['a'], ['a', 'b']])
+  })
+
+  it('tells a cancellation that its task was withdrawn', () => {
+    const { given } = openTasks()
+    given.give(['a'])
+    const kinds: string[] = []
+    const watcher = { answered() {}, reported: (kind: string) => void kinds.push(kind) }
+    Object.assign(given.of(0) ?? {}, { watcher })
+    given.withdraw(false)
+    assert.deepEqual(kinds, ['untouched'])
   })
 })

@@ -210,12 +210,22 @@ describe('a pool of workers in this process', () => {
     for (let i = 0; i < 20; i++) drop(spool)
     const handler = `
       import { setTimeout } from 'node:timers/promises'
-      export default async () => (await setTimeout(20), -2)`
+      const running = globalThis.running = new Set()
+      export default async env => {
+        running.add(env)
+        await setTimeout(20)
+        running.delete(env)
+        return -2
+      }`
     const { pool, events, ports, run } = poolOf(spool, handler)
+    const running = () => (Reflect.get(globalThis, 'running') as Set<unknown>).size
     const died: number[] = []
     events.on('worker-died', ({ running }) => died.push(running.length))
     await run()
-    await until('some have run', () => leftIn(spool).length < 18)
+    await until(
+      'some have run, and each process runs one',
+      () => leftIn(spool).length < 18 && running() === 2,
+    )
     ports[0]?.kill()
     await until('all have run', () => leftIn(spool).length === 0)
     assert.deepEqual(died, [1])

@@ -31,6 +31,7 @@ function without(names: readonly string[], koffi: Koffi = openKoffi()): Koffi {
   return {
     errno: number => (number === undefined ? koffi.errno() : koffi.errno(number)),
     address: buffer => koffi.address(buffer),
+    view: (address, bytes) => koffi.view(address, bytes),
     load: library => {
       const loaded = koffi.load(library)
       return {
@@ -48,6 +49,7 @@ function refusing(names: readonly string[], error: number, koffi: Koffi = openKo
   return {
     errno: number => (number === undefined ? koffi.errno() : koffi.errno(number)),
     address: buffer => koffi.address(buffer),
+    view: (address, bytes) => koffi.view(address, bytes),
     load: library => {
       const loaded = koffi.load(library)
       return {
@@ -475,6 +477,21 @@ describe('what node:fs lacks, over libc', { skip: !hasLibc && 'there is no libc'
     }
   })
 
+  it('maps a file into memory that others read and write, until it is unmapped', () => {
+    const fd = calls.memoryFile()
+    fs.writeSync(fd, 'from a write')
+    const { memory, unmap } = calls.mapShared(fd, 12)
+    const bytes = new Uint8Array(memory)
+    assert.equal(Buffer.from(bytes).toString(), 'from a write')
+    assert.equal(Atomics.compareExchange(bytes, 0, 'f'.charCodeAt(0), 'F'.charCodeAt(0)), 'f'.charCodeAt(0))
+    const read = Buffer.alloc(12)
+    fs.readSync(fd, read, 0, 12, 0)
+    assert.equal(read.toString(), 'From a write')
+    unmap()
+    fs.closeSync(fd)
+    assert.equal(thrownBy(() => calls.mapShared(fd, 12))?.code, 'EBADF')
+  })
+
   it('locks whole files so that its locks and POSIX locks exclude each other', { skip }, async () => {
     const { path, fd } = held(calls)
     fs.writeFileSync(join(path, 'file'), 'x')
@@ -591,6 +608,7 @@ with open(sys.argv[1], 'r+') as f:
     const invented: Koffi = {
       errno: () => 0,
       address: () => 0n,
+      view: real.view,
       load: library => ({
         func(name, result, args) {
           if (name !== 'statx') return real.load(library).func(name, result, args)

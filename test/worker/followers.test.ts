@@ -5,7 +5,10 @@ import { Followers } from '#src/runtime/worker/followers.js'
 
 const SLOTS = { name: 'few', count: 3 }
 const given = (...numbers: number[]) =>
-  numbers.map(number => ({ number, ref: `t${number}`, lastRun: undefined, isLast: false, isItsTurn: false }))
+  numbers.map(number => ({
+    ...{ number, ref: `t${number}`, lastRun: undefined },
+    ...{ isLast: false, isItsTurn: false, isTaken: false },
+  }))
 
 /** @param held how many slots the worker has */
 function followersOf(held: number) {

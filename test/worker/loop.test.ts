@@ -2,11 +2,11 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { machineNowMs } from '#src/base/clock.js'
 import { OK } from '#src/base/task/outcome.js'
 import { REPORT_KINDS } from '#src/base/task/report.js'
 import type { Claims } from '#src/engines/spool/claims/claims.js'
 import { Hide } from '#src/formats/protocol/hide.js'
+import { Marks } from '#src/runtime/ipc/marks.js'
 import type { WorkerMessage } from '#src/runtime/ipc/messages.js'
 import { FunctionExecutor } from '#src/runtime/worker/function-executor.js'
 import { Loop } from '#src/runtime/worker/loop.js'
@@ -20,7 +20,7 @@ type Handle = (name: string) => Promise<typeof OK>
 
 const MB = 1024 * 1024
 
-async function open(spool: string, handle: Handle, rssBytes = 0, claims?: Claims) {
+async function open(spool: string, handle: Handle, rssBytes = 0, claims?: Claims, marks = new Marks()) {
   const messages: WorkerMessage[] = []
   const loop = new Loop(
     claims ?? (await openEngine(spool)),
@@ -36,6 +36,7 @@ async function open(spool: string, handle: Handle, rssBytes = 0, claims?: Claims
         listener,
       ),
     {
+      marks,
       isConcurrent: false,
       maxTasks: 0,
       memory: { rssBytes, vszBytes: 0, minAgeMs: 0 },
@@ -65,7 +66,7 @@ describe('the reports of a worker', () => {
       return OK
     })
     const sent = () => messages.filter(message => message.type === 'reports')
-    loop.take({ first: 0, refs: ['quick', 'slow'], sentAtMs: machineNowMs() })
+    loop.take({ numbers: [0, 2], refs: ['quick', 'slow'] })
     await until('both are reported', () => sent().filter(({ done }) => done.length > 0).length === 2)
     assert.deepEqual(sent().at(-1)?.done, [1, 1])
     assert.ok((sent().at(-1)?.busyMs ?? 0) > 55, `60 ms, got ${sent().at(-1)?.busyMs}`)
@@ -91,7 +92,7 @@ describe('the reports of a worker', () => {
       0,
       claims,
     )
-    loop.take({ first: 0, refs: ['first', 'second'], sentAtMs: machineNowMs() })
+    loop.take({ numbers: [0, 2], refs: ['first', 'second'] })
     await until('both have run', () => leftIn(spool).length === 0)
     assert.ok(toldOfSecond)
   })
@@ -106,7 +107,7 @@ describe('the reports of a worker', () => {
       if (name === 'c next') toldBefore = messages.map(message => JSON.stringify(message))
       return OK
     })
-    loop.take({ first: 0, refs: names, sentAtMs: machineNowMs() })
+    loop.take({ numbers: [0, names.length], refs: names })
     await until('the last has run', () => !leftIn(spool).includes('d last'))
     assert.match(toldBefore?.join() ?? '', /Error: no/)
   })
@@ -129,7 +130,7 @@ describe('an exception outside of every call', () => {
     }
     Object.assign(claims, { settle: slow })
     const { loop, messages } = await open(spool, async () => OK, 0, claims)
-    loop.take({ first: 0, refs: ['ended'], sentAtMs: machineNowMs() })
+    loop.take({ numbers: [0, 1], refs: ['ended'] })
     await until('the task is being settled', () => settled === 1)
     assert.equal(loop.fault(new Error('of a timer that it has left behind')), false)
     write()
@@ -158,7 +159,7 @@ describe('an exception outside of every call', () => {
     }
     Object.assign(claims, { begin: slow })
     const { loop, messages } = await open(spool, async () => assert.fail('it has run'), 0, claims)
-    loop.take({ first: 0, refs: ['next'], sentAtMs: machineNowMs() })
+    loop.take({ numbers: [0, 1], refs: ['next'] })
     await until('the task is about to begin', () => isBeginning)
     loop.fault(new Error('of a timer of another task'))
     write()
@@ -173,6 +174,38 @@ describe('an exception outside of every call', () => {
   })
 })
 
+describe('tasks that a worker was given', () => {
+  it('do not begin, and are not reported, once the master has withdrawn them', async () => {
+    const spool = spoolDirectory()
+    const names = ['first', 'withdrawn', 'third']
+    for (const name of names) drop(spool, name, packet({ n: name }))
+    const memory = new ArrayBuffer(Marks.BYTES)
+    const [master, marks] = [new Marks({ memory }), new Marks({ memory })]
+    for (const i of names.keys()) master.give(i)
+    const ran: string[] = []
+    const begun: boolean[] = []
+    const handle = async (name: string) => {
+      ran.push(name)
+      begun.push(master.isBegun(names.indexOf(name)))
+      if (name === 'first') assert.deepEqual([master.withdraw(0), master.withdraw(1)], [false, true])
+      return OK
+    }
+    const { loop, messages } = await open(spool, handle, 0, undefined, marks)
+    loop.take({ numbers: [0, 3], refs: names })
+    await until('the third has run', () => ran.includes('third'))
+    await until('the worker rests', () =>
+      messages.some(each => each.type === 'reports' && each.done.includes(2)),
+    )
+    assert.deepEqual([ran, begun, leftIn(spool)], [['first', 'third'], [true, true], ['withdrawn']])
+    const reports = messages.filter(message => message.type === 'reports')
+    assert.deepEqual(
+      [reports.flatMap(({ done }) => done), reports.flatMap(({ packed }) => packed)],
+      [[0, 1, 2, 1], []],
+    )
+    assert.deepEqual([master.isBegun(0), master.isBegun(1), master.isTaken(1)], [false, false, false])
+  })
+})
+
 describe('reload-on-rss', () => {
   it('is checked after the last of several quick tasks, too', async () => {
     const spool = spoolDirectory()
@@ -184,7 +217,7 @@ describe('reload-on-rss', () => {
       return OK
     }
     const { loop, messages } = await open(spool, eat, process.memoryUsage.rss() + 30 * MB)
-    loop.take({ first: 0, refs: names, sentAtMs: machineNowMs() })
+    loop.take({ numbers: [0, names.length], refs: names })
     await until('the worker recycles', () => messages.some(({ type }) => type === 'recycling'))
     assert.equal(eaten.length, 1)
   })

@@ -3,12 +3,12 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { machineNowMs } from '#src/base/clock.js'
 import { UNBEGUN } from '#src/base/task/outcome.js'
 import { REPORT_KINDS } from '#src/base/task/report.js'
 import type { Claims } from '#src/engines/spool/claims/claims.js'
 import { BESIDE, ONCE, STARTED } from '#src/engines/spool/state-byte.js'
 import { Hide } from '#src/formats/protocol/hide.js'
+import { Marks } from '#src/runtime/ipc/marks.js'
 import type { WorkerMessage } from '#src/runtime/ipc/messages.js'
 import type { Executor, ExecutorListener } from '#src/runtime/worker/executor.js'
 import { Loop } from '#src/runtime/worker/loop.js'
@@ -45,6 +45,7 @@ async function pagesOf(...names: readonly string[]) {
       return host
     },
     {
+      marks: new Marks(),
       isConcurrent: false,
       maxTasks: 0,
       memory: { rssBytes: 0, vszBytes: 0, minAgeMs: 0 },
@@ -70,7 +71,7 @@ async function pagesOf(...names: readonly string[]) {
     /** Gives all tasks, or those that are named. */
     give(...some: readonly string[]) {
       const refs = some.length === 0 ? names : some
-      loop.take({ first: given, refs, sentAtMs: machineNowMs() })
+      loop.take({ numbers: [given, refs.length], refs })
       given += refs.length
     },
     /** Returns the next page. */

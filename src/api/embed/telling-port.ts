@@ -1,5 +1,6 @@
 import type { BegunTask, RunEnd } from '../../base/task/report.js'
 import type { Hide } from '../../formats/protocol/hide.js'
+import type { Marks } from '../../runtime/ipc/marks.js'
 import type { MasterMessage } from '../../runtime/ipc/messages.js'
 import type { PortExit, PortListener, WorkerPort } from '../../runtime/supervisor/worker-port.js'
 import { type Tell, tellBegun, tellEnded, tellFailure, tellLost } from '../../runtime/tasks/lifecycle.js'
@@ -26,6 +27,7 @@ interface TellingContext {
 export class TellingPort implements WorkerPort {
   readonly pid: number
   readonly hasOwnProcess: boolean
+  readonly marks: Marks
   readonly whenExited: Promise<PortExit>
   readonly #port: WorkerPort
   readonly #context: TellingContext
@@ -38,6 +40,7 @@ export class TellingPort implements WorkerPort {
     this.#context = context
     this.pid = port.pid
     this.hasOwnProcess = port.hasOwnProcess
+    this.marks = port.marks
     this.whenExited = port.whenExited.then(exit => {
       this.#exited()
       return exit

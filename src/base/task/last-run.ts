@@ -5,8 +5,6 @@ export type LastRun = CutShort & {
   /** From when to when that process had the task, epoch ms; absent if the run is known to be that process's own. */
   readonly from?: number
   readonly to?: number
-  /** The same for a process that had the task earlier, if nobody has dealt with what that one left. */
-  readonly before?: LastRun
 }
 
 type CutShort =
@@ -20,18 +18,13 @@ type CutShort =
    */
   | { readonly kind: 'crash'; readonly cause: string; readonly latest?: number }
 
-/** How far the time of a file may lag behind the clock: a tick of the kernel's. */
-const TICK_MS = 20
-
 /**
  * Returns what is known of the run that marked its file at this time. A process is to blame, or to excuse, only for marks
- * that were made while it had the task. Of two processes, that is the later one, unless the mark was made before that one
- * had the task.
+ * that were made while it had the task.
  */
 export function lastRunAt(lastRun: LastRun | undefined, markedAtMs: number): LastRun | undefined {
   if (lastRun === undefined) return undefined
-  const { from = Number.NEGATIVE_INFINITY, to = Number.POSITIVE_INFINITY, before } = lastRun
-  if (before !== undefined && markedAtMs < from - TICK_MS) return lastRunAt(before, markedAtMs)
+  const { from = Number.NEGATIVE_INFINITY, to = Number.POSITIVE_INFINITY } = lastRun
   if (markedAtMs < from - COARSEST_TIME_MS || markedAtMs > to + COARSEST_TIME_MS) return undefined
   const isYounger = lastRun.kind === 'crash' && markedAtMs > (lastRun.latest ?? Number.POSITIVE_INFINITY)
   return isYounger ? { kind: 'blameless' } : lastRun

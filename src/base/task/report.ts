@@ -59,11 +59,10 @@ export interface Report {
 }
 
 /**
- * The state in which a look finds a task's file. `gone`: the file is not there. `locked`: somebody has it locked. `begun`: a
- * process that has ended began the task (told only to those who ask). `due`: the task may run now. `unreadable`: the file is
- * no task. A number: the task is due at this later time (epoch ms).
+ * The state in which a look finds a task's file. `gone`: the file is not there. `locked`: somebody has it locked. `due`: the
+ * task may run now. `unreadable`: the file is no task. A number: the task is due at this later time (epoch ms).
  */
-export type Found = 'gone' | 'locked' | 'begun' | 'due' | 'unreadable' | number
+export type Found = 'gone' | 'locked' | 'due' | 'unreadable' | number
 
 /** A process that has locked a task. */
 export interface Holder {
@@ -84,8 +83,6 @@ type LookAtLater = (
 export interface Looker {
   /** @returns what is found at each ref, in the order of the refs; undefined if nobody could look */
   look(refs: readonly Ref[]): Promise<readonly Found[] | undefined>
-  /** The same, where processes may have ended: a task that one of them had begun since then (epoch ms) is `begun`. */
-  begun(refs: readonly Ref[], sinceMs: number): Promise<readonly Found[] | undefined>
   readonly later: LookAtLater
   /** @returns the process that has the task locked; undefined if that is not known */
   holder(ref: Ref): Promise<Holder | undefined>

@@ -14,11 +14,6 @@ const WORK = {
     return lookAtTasks(spool, refs)
   },
 
-  async begun(spool: string, refs: readonly Ref[], sinceMs: number): Promise<Found[]> {
-    const { lookAtTasks } = await import('./peek.js')
-    return lookAtTasks(spool, refs, sinceMs)
-  },
-
   async later(spool: string, refs: readonly Ref[], sinceMs: number): Promise<[place: number, Found][]> {
     const { lookAtLater } = await import('./peek.js')
     return lookAtLater(toByteString(spool), refs, sinceMs)

@@ -110,12 +110,9 @@ export class DirectoryFeed implements Source {
     this.#wakeUp()
   }
 
-  report({ done = [], returned = [], found }: FeedNews): void {
+  report({ done = [], returned = [] }: FeedNews): void {
     if (done.length > 0) this.#done(done)
     if (returned.length > 0) this.#returned(returned)
-    if (found === undefined) return
-    this.#index.found(found.begun, found.reports, Date.now())
-    this.#scanner.wakeWhenDue()
   }
 
   #done(refs: readonly Ref[]): void {

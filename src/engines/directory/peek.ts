@@ -1,7 +1,6 @@
 import { accessSync, closeSync, constants, openSync, readdirSync } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { COARSEST_TIME_MS } from '../../base/own-clock.js'
 import { type Ref, toByteString, toFsPath } from '../../base/task/ref.js'
 import type { Found, Holder } from '../../base/task/report.js'
 import { toPairs } from '../../formats/protocol/vars.js'
@@ -11,7 +10,6 @@ import { timesSince } from '../spool/index/scanner.js'
 import { hasUwsgiPrefix } from '../spool/names.js'
 import { commandOf } from '../spool/neighbours.js'
 import { dueAtMsOf, readBody } from '../spool/spool-file.js'
-import { STARTED } from '../spool/state-byte.js'
 
 /**
  * Returns the tasks at the top level of a spool directory, including running and future ones, as uwsgi.spooler_jobs() lists
@@ -53,11 +51,7 @@ export function peekTask(path: string): Buffer[] | undefined {
 }
 
 /** Returns what is found at each ref now. Takes no lock, and changes nothing. @see Looker */
-export function lookAtTasks(
-  spool: string,
-  refs: readonly Ref[],
-  begunSinceMs = Number.POSITIVE_INFINITY,
-): Found[] {
+export function lookAtTasks(spool: string, refs: readonly Ref[]): Found[] {
   const view = new SpoolView(toByteString(spool))
   return refs.map(ref => {
     const task = view.view(ref)
@@ -65,8 +59,6 @@ export function lookAtTasks(
     if (task.state === 'running') return 'locked'
     if (task.state === 'malformed' || task.state === 'incomplete' || task.state === 'unreadable')
       return 'unreadable'
-    if ((task.file.mark & STARTED) !== 0 && task.file.mtimeMs >= begunSinceMs - COARSEST_TIME_MS)
-      return 'begun'
     const isForLater = task.state === 'waiting' || task.state === 'retrying' || task.state === 'held'
     return isForLater ? Math.max(task.dueAtMs, task.file.dueAtMs) : 'due'
   })

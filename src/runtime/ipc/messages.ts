@@ -74,9 +74,11 @@ export type HandlerSpec =
   | { readonly kind: 'exec'; readonly command: string; readonly input: 'json' | 'packet' }
 
 /**
- * A worker has standard input, output, error and the socket of its messages. The descriptors of the shared memory areas follow.
+ * A worker has standard input, output, error, the socket of its messages, and the marks of its tasks (ipc/marks.ts). The
+ * descriptors of the shared memory areas follow.
  */
-export const FIRST_AREA_FD = 4
+export const MARKS_FD = 4
+export const FIRST_AREA_FD = 5
 
 /** The first message of a thread. The thread must not be ended before it. */
 export const THREAD_IS_UP = 'up'
@@ -100,7 +102,7 @@ export interface HostOptions {
   readonly settings: ReadonlyArray<readonly [name: string, value: string]>
 }
 
-/** Messages from master to worker. The refs of one worker are numbered from 0 in the order in which they are given. */
+/** Messages from master to worker. The refs of one worker have rising numbers in the order in which they are given. */
 export type MasterMessage =
   | { readonly type: 'open'; readonly options: WorkerOptions }
   | DoAside
@@ -116,7 +118,7 @@ export type MasterMessage =
     }
   /** People want this task to end. The worker answers with `cancelling`, and the run becomes a dead letter unless it is done. */
   | { readonly type: 'cancel'; readonly number: number }
-  /** Drop the tasks that are not started; they go to other workers. The worker answers with `recalled`. */
+  /** Hand back what is not started, as far as the master has not withdrawn it (ipc/marks.ts). The worker answers with `recalled`. */
   | { readonly type: 'recall' }
   /** Tasks with one of these pairs are not to be started: report them as parked. Replaces the previous ones. */
   | { readonly type: 'pause'; readonly pairs: readonly PausedPair[] }
@@ -126,13 +128,12 @@ export type MasterMessage =
   | { readonly type: 'drain'; readonly mercyMs: number }
 
 /**
- * Tasks that a worker is to run. `lastRuns`: how the last run was cut short, by the index of the ref, for refs whose run was.
- * `sentAtMs`: the time by `machineNowMs`, so that a worker that was stopped or blocked reads later messages before it starts.
+ * Tasks that a worker is to run. `numbers`: pairs of a first number and a count. `lastRuns`: how the last run was cut short, by the
+ * index of the ref, for refs whose run was.
  */
 export interface GivenRun {
-  readonly first: number
+  readonly numbers: readonly number[]
   readonly refs: readonly Ref[]
-  readonly sentAtMs: number
   readonly lastRuns?: LastRuns
   readonly slots?: SlotNews
   /** Present if these tasks may run although they have crashed. Other tasks that have crashed are parked. */
@@ -152,8 +153,6 @@ export type WorkerMessage =
   | { readonly type: 'ready'; readonly news: readonly SignalNews[]; readonly concurrency: number }
   | { readonly type: 'unloadable'; readonly error: string }
   | PackedReports
-  /** The run of this task has ended, but settling takes long. No deadline of the run counts any more. */
-  | { readonly type: 'settling'; readonly number: number }
   /** Tasks that the worker has claimed and begins next, by number. Only claims that have a notice are sent. */
   | {
       readonly type: 'claimed'
@@ -188,8 +187,8 @@ export type WorkerMessage =
       readonly hasBegun: boolean
       readonly isProgram: boolean
     }
-  /** The tasks that had not started were handed back. `begun`: the numbers of the tasks that will still be reported. */
-  | { readonly type: 'recalled'; readonly begun: readonly number[] }
+  /** What had not started was handed back. */
+  | { readonly type: 'recalled' }
   | { readonly type: 'log'; readonly name: string; readonly message: string; readonly stream?: Stream }
   /** Printed text, in the pieces in which it came. `number`: the task that printed it; null: unknown. */
   | {

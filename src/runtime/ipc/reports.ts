@@ -77,7 +77,7 @@ export class Outbox {
     this.#hasTrouble ||= isTrouble(report.kind)
     const { kind, ranMs, name, task, atMs, reason, pair, slots, id, detail, attempt, waitMs } = report
     if (kind === 'ok' && !this.#isListenedTo && slots === undefined && id === undefined)
-      return addTo(this.#done, number)
+      return addNumber(this.#done, number)
     this.#packed.push(number, KIND_NUMBERS.get(kind) ?? 0, Math.round(ranMs), atMs ?? NOT_SAID)
     const isPlain = reason === undefined && detail === undefined && attempt === undefined
     if (isPlain && name === undefined && task === undefined && slots === undefined && id === undefined) return
@@ -163,7 +163,7 @@ class NamedRunCounts {
 }
 
 /** Adds a number to pairs of a first number and a count of consecutive ones. */
-function addTo(pairs: number[], number: number): void {
+export function addNumber(pairs: number[], number: number): void {
   const last = pairs.length - 1
   if (last > 0 && (pairs[last - 1] ?? 0) + (pairs[last] ?? 0) === number) pairs[last] = (pairs[last] ?? 0) + 1
   else pairs.push(number, 1)

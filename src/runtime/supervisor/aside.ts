@@ -36,7 +36,7 @@ export async function clearMarks(
   if (tasks.length === 0) return []
   const found = await aside.settlePast(options, tasks)
   const faults = found.filter(each => typeof each === 'string')
-  const left = tasks.filter(({ given }, i) => !given.isRecalled && typeof found[i] === 'string')
+  const left = tasks.filter((_, i) => typeof found[i] === 'string')
   const names = left.map(({ given }) => given.name)
   const { spool } = options
   if (names.length > 0) events.emit('marks-left', { spool, names, error: faults.at(-1) ?? '' })
@@ -49,7 +49,7 @@ const KEPT_MS = 10_000
 /** These take longer the larger their directory is. The others take a moment, unless the process is stopped or its disk hangs. */
 const LONG: ReadonlySet<string> = new Set(['sweep', 'forget', 'purge'])
 /** These follow the end of a worker, which is rare. */
-const ONCE: ReadonlySet<string> = new Set(['begun', SETTLE_PAST])
+const ONCE: ReadonlySet<string> = new Set([SETTLE_PAST])
 const UNANSWERED = `the process that was to do it has not answered for ${TIMEOUT_MS / 1000} s`
 
 type Reply = Pick<Extract<WorkerMessage, { type: 'done-aside' }>, 'value' | 'error'>
@@ -163,7 +163,6 @@ export function lookerOf(ask: Aside, spool: string): Looker {
   const nobody = () => undefined
   return {
     look: refs => ask('look', spool, refs).catch(nobody),
-    begun: (refs, sinceMs) => ask('begun', spool, refs, sinceMs).catch(nobody),
     later: (refs, sinceMs) => ask('later', spool, refs, sinceMs).catch(nobody),
     holder: ref => ask('holder', spool, ref).catch(nobody),
     freeSlots: asked => ask('freeSlots', spool, asked).catch(nobody),

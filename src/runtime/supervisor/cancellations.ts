@@ -1,7 +1,6 @@
-import { readdirSync, readlinkSync } from 'node:fs'
 import { CANCEL_MS, type CancelNews, type CancelResult, cancelledDetail } from '../../base/task/cancel.js'
 import type { LastRun } from '../../base/task/last-run.js'
-import { type Ref, type TaskName, toByteString } from '../../base/task/ref.js'
+import type { Ref, TaskName } from '../../base/task/ref.js'
 import type { Report, ReportKind } from '../../base/task/report.js'
 import { howOf } from './cut-short.js'
 import type { CancelAnswer, Given, TaskWatcher } from './given-tasks.js'
@@ -35,17 +34,17 @@ export class Cancellations {
   }
 
   #begin(name: TaskName): Cancellation | undefined {
-    for (const worker of this.#pool.allWorkers)
-      for (const given of worker.work.tasks.named(name)) {
-        if (!isHeld(worker, given)) continue
-        const cancellation = new Cancellation(worker, given, this.#pool)
-        this.#current.add(cancellation)
-        void cancellation.whenEnded.then(() => {
-          this.#current.delete(cancellation)
-          this.#pool.dispatch()
-        })
-        return cancellation
-      }
+    for (const worker of this.#pool.allWorkers) {
+      const given = worker.work.tasks.named(name)
+      if (given?.isTaken !== true) continue
+      const cancellation = new Cancellation(worker, given, this.#pool)
+      this.#current.add(cancellation)
+      void cancellation.whenEnded.then(() => {
+        this.#current.delete(cancellation)
+        this.#pool.dispatch()
+      })
+      return cancellation
+    }
     return undefined
   }
 
@@ -92,11 +91,11 @@ export class Cancellations {
       // the next worker that claims it buries it
       if (lease === undefined) lastRuns.add(ref, lastRun)
       else feed.lose({ cutShort: [{ ref, lastRun, lease }] })
-      if (!given.isRecalled) feed.lose({ refs: [ref] })
+      feed.lose({ refs: [ref] })
       return cancellation.end({ result: 'unburied', detail: report })
     }
     lastRuns.reported([report])
-    if (!given.isRecalled) feed.report({ returned: [report] })
+    feed.report({ returned: [report] })
     const known = new Set(given.isAnnounced ? [name] : [])
     this.#pool.tell(pid, [report], known)
     cancellation.end(resultOf(report))
@@ -205,7 +204,7 @@ class Cancellation implements TaskWatcher {
     const { worker } = this
     const { feed } = this.#pool
     if (worker.state === 'exited' || worker.killed !== undefined) return
-    if (worker.work.hasAhead) feed.lose({ refs: worker.recall() })
+    if (worker.work.hasAhead) feed.lose({ refs: worker.withdraw(true) })
     this.#recalledAt ??= performance.now()
     if (!this.#hasBegun) return this.end({ result: 'waiting' })
     const others = worker.work.besides(worker.overdue)
@@ -217,44 +216,14 @@ class Cancellation implements TaskWatcher {
     worker.killForCancel()
   }
 
-  /** True if the worker runs this task. A worker that does not answer is blocked by what it runs: its claim or its open file tells. */
+  /** True if the worker runs this task. */
   get #hasBegun(): boolean {
-    if (this.#answer !== undefined) return this.#answer.hasBegun
-    return isHeld(this.worker, this.given)
+    return this.#answer?.hasBegun ?? this.given.isTaken
   }
 
   #tell(others: number): void {
     if (others === this.#others) return
     this.#others = others
     if (others > 0) for (const tell of this.#listeners) tell({ pid: this.worker.pid, others })
-  }
-}
-
-/**
- * True if this worker has claimed the task, so that no other process can run it. A worker that is too busy to say so shows it by the
- * file that it has open.
- */
-function isHeld({ pid, spool }: WorkerProcess, { ref, notice, startedAt }: Given): boolean {
-  return notice !== undefined || startedAt !== undefined || hasOpen(pid, `${toByteString(spool)}/${ref}`)
-}
-
-/**
- * True if a process of this user has a file open. Linux only: false elsewhere, and for processes of other users.
- *
- * @param path the file's real path, a byte string
- */
-function hasOpen(pid: number, path: string): boolean {
-  try {
-    return readdirSync(`/proc/${pid}/fd`).some(fd => targetOf(pid, fd) === path)
-  } catch {
-    return false // the process has ended
-  }
-}
-
-function targetOf(pid: number, fd: string): string | undefined {
-  try {
-    return readlinkSync(`/proc/${pid}/fd/${fd}`, 'latin1')
-  } catch {
-    return undefined // the descriptor was closed meanwhile
   }
 }

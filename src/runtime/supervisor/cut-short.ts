@@ -110,16 +110,9 @@ export class LastRuns {
     })
   }
 
-  /**
-   * Several processes may have had the ref. The mark is that of the one that was given it last, or, if that one never began it, of
-   * the first: nobody begins a task before the mark of its last run is dealt with.
-   */
+  /** Nobody begins a task before what its last run left is dealt with, so this replaces what was known. */
   add(ref: Ref, lastRun: LastRun): void {
-    const last = this.of(ref)
-    if (last === undefined) this.#lastRuns.set(ref, lastRun)
-    else if (lastRun.from === undefined || lastRun.from >= (last.from ?? 0))
-      this.#lastRuns.set(ref, { ...lastRun, before: last.before ?? last })
-    else this.#lastRuns.set(ref, { ...last, before: last.before ?? lastRun })
+    this.#lastRuns.set(ref, lastRun)
   }
 
   done(refs: readonly Ref[]): void {

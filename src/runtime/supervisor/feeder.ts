@@ -1,14 +1,13 @@
-import { Alarm, STEP_MS, STOPPED_MS, Stall, withDeadline } from '../../base/clock.js'
+import { Alarm, STEP_MS, STOPPED_MS, Stall } from '../../base/clock.js'
 import type { RespawnPace } from '../../base/respawn-pace.js'
 import type { Ref } from '../../base/task/ref.js'
-import { type Found, isHandled, type Report } from '../../base/task/report.js'
+import { isHandled, type Report } from '../../base/task/report.js'
 import type { SlotWish } from '../../base/task/terms.js'
 import { clearMarks } from './aside.js'
 import type { Cancellations } from './cancellations.js'
 import type { CrashedTasks } from './crashed-tasks.js'
 import { type Excused, lastRunOf } from './cut-short.js'
 import { dispatch } from './dispatcher.js'
-import type { Given } from './given-tasks.js'
 import type { Halt } from './halt.js'
 import type { PoolContext } from './pool-options.js'
 import { Roster, type RosterOptions } from './roster.js'
@@ -32,10 +31,6 @@ export interface FeederContext extends PoolContext {
   progressed(count: number): void
 }
 
-/** A worker that does not answer a recall within this time runs something slow. */
-const SILENT_MS = 100
-/** A worker's death is reported after this time at the latest, even if the look at its files has not ended. */
-const LOOK_MS = 2000
 /** A worker that sent nothing for this long, or whose oldest task is this old, is running something slow. */
 const SLOW_MS = 50
 
@@ -73,7 +68,6 @@ export class Feeder {
         signalled: (worker, message) => signals.hear(worker, message),
         reported: (worker, reported) => this.#reported(worker, reported),
         claimed: refs => feed.report({ claimed: refs }),
-        recalled: (worker, begun) => this.#recalled(worker, begun),
         deadline: () => this.#watch(),
         joined: worker => {
           if (!isAlone) signals.declared(worker.spool, worker.news, worker)
@@ -145,55 +139,12 @@ export class Feeder {
   /** Withdraws what the workers have not started; otherwise they would start it whenever they get to it. */
   takeBack(): void {
     for (const worker of this.roster.workers)
-      if (worker.isOpen && worker.work.outstanding > 0) this.#withdraw(worker)
+      if (worker.isOpen && worker.work.outstanding > 0) this.#withdraw(worker, true)
   }
 
-  /**
-   * Takes back the tasks that a worker has not begun, for other workers. A silent worker may have run some of them, and may be
-   * running one. A worker that is given such a task finds that out. The tasks that no worker is given are looked at aside, because
-   * people and algorithms count what is due.
-   */
-  #withdraw(worker: WorkerProcess): void {
-    const { feed } = this.#pool
-    const refs = worker.recall()
-    feed.lose({ refs })
-    if (feed.leases !== undefined) return // such a ref does not say where to look
-    setTimeout(() => void this.#lookAt(worker), SILENT_MS).unref()
-  }
-
-  async #lookAt(worker: WorkerProcess): Promise<void> {
-    const { feed, looker } = this.#pool
-    const unclear = isSilent(worker) ? worker.work.tasks.unclear : []
-    if (unclear.length === 0 || looker === undefined) return
-    const refs = unclear.map(({ ref }) => ref)
-    const found = await looker.look(refs)
-    if (found === undefined || !isSilent(worker)) return
-    // a task that another worker has by now is locked by that worker, or gone because it ran there
-    const its = new Map(unclear.map((given, i) => [given, found[i] ?? 'due'] as const))
-    const others = this.#refsOfOthers(worker)
-    for (const given of unclear) if (given.isRecalled && others.has(given.ref)) its.delete(given)
-    const looked = worker.work.tasks.looked(its)
-    worker.work.noteActivity()
-    if (looked === undefined) return
-    const reports = refs.flatMap((ref, i) => reportOf(ref, found[i]))
-    feed.lose({ refs: looked.freed })
-    feed.report({ found: { begun: looked.begun, reports } })
-    this.#pool.dispatch()
-  }
-
-  /** Takes in the answer to a recall: what the worker had begun is its own again, unless another worker has it by now. */
-  #recalled(worker: WorkerProcess, begun: readonly number[]): void {
-    const { feed } = this.#pool
-    const others = this.#refsOfOthers(worker)
-    const isFree = (ref: Ref) => feed.leases === undefined && !others.has(ref) // a ref that stands for any task cannot be kept
-    const { kept, dropped } = worker.work.recalled(begun, isFree)
-    feed.lose({ refs: dropped })
-    if (kept.length > 0) feed.report({ found: { begun: kept, reports: [] } })
-  }
-
-  #refsOfOthers(worker: WorkerProcess): ReadonlySet<Ref> {
-    const others = this.#pool.allWorkers.filter(each => each !== worker)
-    return new Set(others.flatMap(({ work }) => work.tasks.left))
+  /** @see WorkerProcess.withdraw */
+  #withdraw(worker: WorkerProcess, isAll: boolean): void {
+    this.#pool.feed.lose({ refs: worker.withdraw(isAll) })
   }
 
   /** For how long nothing was given out although tasks were due and a worker was idle, in milliseconds. */
@@ -208,45 +159,19 @@ export class Feeder {
   }
 
   #reported(worker: WorkerProcess, reported: Reported): void {
-    const { done, doneNames, reports, late, known, wishes } = reported
+    const { done, doneNames, reports, known, wishes } = reported
     const { spool, feed, lastRuns, events, halt } = this.#pool
     const { pid } = worker
     this.crashed?.reported(worker, reports)
-    const returned = reports.filter(report => !this.#isTakenBack(report))
     lastRuns.done(done)
-    lastRuns.reported(returned)
-    feed.report({ done, returned })
-    this.#tellEnds(reported)
-    halt.reported(returned)
+    lastRuns.reported(reports)
+    feed.report({ done, returned: reports })
+    halt.reported(reports)
     for (const wish of wishes) this.#follow(worker, wish)
-    events.emit('tasks-reported', {
-      spool,
-      pid,
-      done: doneNames,
-      reports: late.length === 0 ? reports : [...reports, ...late],
-      known,
-    })
+    events.emit('tasks-reported', { spool, pid, done: doneNames, reports, known })
     const ended = done.length + reports.filter(hasEnded).length
     if (ended > 0) this.#pool.progressed(ended)
     this.#pool.dispatch()
-  }
-
-  /** Tells the workers from which the ended tasks were withdrawn, if they have not yet said what they did with them. */
-  #tellEnds({ done, reports }: Reported): void {
-    if (this.#pool.feed.leases !== undefined) return // such a ref stands for any task
-    let ended: ReadonlySet<Ref> | undefined
-    for (const { work } of this.#pool.allWorkers) {
-      if (!work.tasks.hasRecalled) continue
-      ended ??= new Set([...done, ...reports.filter(isOver).map(({ ref }) => ref)])
-      work.tasks.endedElsewhere(ended)
-    }
-  }
-
-  /** True if the first worker of a recalled task has begun it: the report or the end of that worker says what becomes of it. */
-  #isTakenBack({ ref, kind }: Report): boolean {
-    if (kind !== 'locked') return false
-    for (const { work } of this.roster.workers) if (work.tasks.takeBack(ref)) return true
-    return false
   }
 
   /** Gives a worker more tasks of a name that it runs: each begins as soon as one of the worker's slots is free. */
@@ -261,7 +186,7 @@ export class Feeder {
   #exited(worker: WorkerProcess, exit: Exit, mayBeReplaced: boolean): void {
     const { feed, lastRuns, signals, cancellations } = this.#pool
     const buried = cancellations.exited(worker, exit)
-    const all = worker.work.tasks.had
+    const all = worker.work.tasks.begun
     const cut = all
       .filter(({ ref }) => !buried.has(ref))
       .map(given => ({
@@ -277,63 +202,33 @@ export class Feeder {
         worker: { identity: worker.identity, leases: all.flatMap(({ lease }) => lease ?? []) },
       })
     signals.exited(worker)
-    // these files were seen to be gone, and the worker ended without reporting them
-    const gone = worker.work.tasks.ended.map(({ ref }) => ({ ref, kind: 'gone', ranMs: 0 }) as const)
-    this.#pool.tell(worker.pid, gone)
-    const left = worker.work.tasks.left.filter(ref => !buried.has(ref))
+    const left = worker.work.tasks.refs.filter(ref => !buried.has(ref))
     const excused = lastRuns.excused(cut.map(({ given }) => given))
     // killed from outside, even if the worker was asked to end, or about to
     const isByOthers = exit.signal !== null && worker.killed === undefined && all.length > 0
     const isDeath = exit.why === 'failed' || (isByOthers && exit.why !== 'faulted')
     const isTold = exit.unforked === undefined && (isDeath || worker.hasOverrun())
-    const told = isTold ? this.#tellEnd(worker, exit, isDeath, mayBeReplaced) : undefined
-    if (told === undefined && excused.length === 0) return feed.lose({ refs: left })
-    const settled = Promise.resolve(told)
-      .then(() => this.#unmark(worker, excused, left))
-      .finally(() => {
-        this.#settling.delete(settled)
-        this.dispatch()
-      })
+    if (isTold) this.#tellEnd(worker, exit, isDeath, mayBeReplaced)
+    if (excused.length === 0) return feed.lose({ refs: left })
+    const settled = this.#unmark(worker, excused, left).finally(() => {
+      this.#settling.delete(settled)
+      this.dispatch()
+    })
     this.#settling.add(settled)
   }
 
-  /**
-   * Reports a worker's death. The files tell which tasks the worker had begun without saying so; they are looked at before other
-   * workers begin these tasks.
-   *
-   * @returns resolves when the death is reported; undefined: it is
-   */
-  #tellEnd(
-    worker: WorkerProcess,
-    exit: Exit,
-    isDeath: boolean,
-    mayBeReplaced: boolean,
-  ): Promise<void> | undefined {
-    const { spool, feed, looker, events } = this.#pool
+  /** Reports a worker's death, and which of its tasks overran their deadlines. */
+  #tellEnd(worker: WorkerProcess, exit: Exit, isDeath: boolean, mayBeReplaced: boolean): void {
+    const { spool, events } = this.#pool
     const { pid, work } = worker
     const { code, signal, why } = exit
+    const begun = work.tasks.begun.filter(({ number }) => !worker.isInnocent(number))
+    const running = begun.map(({ name }) => name)
+    const overran = begun.filter(({ beganAt }) => worker.hasOverrun(beganAt)).map(({ name }) => name)
+    const isOwn = worker.killed?.kind === 'own-deadline'
+    if (overran.length > 0) events.emit('tasks-overran', { spool, pid, names: overran, isOwn })
     const isReplaced = why === 'failed' && mayBeReplaced
-    const tell = (begun: readonly Given[]) => {
-      const running = begun.map(({ name }) => name)
-      const overran = begun.filter(({ beganAt }) => worker.hasOverrun(beganAt)).map(({ name }) => name)
-      const isOwn = worker.killed?.kind === 'own-deadline'
-      if (overran.length > 0) events.emit('tasks-overran', { spool, pid, names: overran, isOwn })
-      if (isDeath) events.emit('worker-died', { spool, pid, code, signal, running, isReplaced })
-    }
-    const { unclear } = work.tasks
-    if (unclear.length === 0 || looker === undefined || feed.leases !== undefined)
-      return void tell(work.tasks.begun)
-    const refs = unclear.map(({ ref }) => ref)
-    const sinceMs = Math.min(...unclear.map(({ givenAtMs }) => givenAtMs))
-    const looked = looker.begun(refs, sinceMs)
-    return withDeadline(looked, LOOK_MS, () => undefined).then(found => {
-      if (found === undefined) return tell(work.tasks.begun)
-      tell(
-        unclear.filter(
-          ({ number, isRecalled }, i) => isBegun(found[i], isRecalled) && !worker.isInnocent(number),
-        ),
-      )
-    })
+    if (isDeath) events.emit('worker-died', { spool, pid, code, signal, running, isReplaced })
   }
 
   /** Clears the marks of excused tasks before others get them, because a daemon that ends before they have run remembers no excuse. */
@@ -380,7 +275,7 @@ export class Feeder {
       if (lateMs > STOPPED_MS) worker.postpone(lateMs + STEP_MS) // the alarm was set at most STEP_MS before its time
       if (now >= worker.deadlineAt(harakiriMs)) this.#harakiri(worker, harakiriMs)
       else if (worker.work.hasAhead && now >= (worker.work.runningSince ?? now) + SLOW_MS) {
-        this.#withdraw(worker)
+        this.#withdraw(worker, false)
         this.dispatch()
       }
     }
@@ -398,27 +293,4 @@ export class Feeder {
 /** `gone` counts: the task ended in another worker, or in a worker that died before it could report. */
 function hasEnded({ kind }: Report): boolean {
   return isHandled(kind) || kind === 'ignore' || kind === 'gone'
-}
-
-/** True if nothing is left to do with the task, for workers or for people. */
-function isOver({ kind }: Report): boolean {
-  return kind === 'ok' || kind === 'gone'
-}
-
-function isSilent({ state, work }: WorkerProcess): boolean {
-  return work.tasks.isRecalling && state !== 'exited'
-}
-
-/** A report of what the feed does not know. It knows that a due task is ready. */
-function reportOf(ref: Ref, found: Found | undefined): Report[] {
-  if (found === 'gone') return [{ ref, kind: 'gone', ranMs: 0 }]
-  return typeof found === 'number' ? [{ ref, kind: 'later', atMs: found, ranMs: 0 }] : []
-}
-
-/**
- * True if the worker began the task and did not end it: the file has its mark, or a lock that a program of the task still holds.
- * The lock of a recalled task may be another worker's.
- */
-function isBegun(found: Found | undefined, isRecalled: boolean): boolean {
-  return found === 'begun' || (found === 'locked' && !isRecalled)
 }

@@ -1,8 +1,13 @@
 import { type ChildProcess, spawn } from 'node:child_process'
+import { closeSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import { setImmediate, setTimeout as wait } from 'node:timers/promises'
+import { quietly } from '../../base/errors.js'
 import { entryFile } from '../../base/package-root.js'
+import { systemCalls } from '../../system/libc.js'
+import { openShared } from '../../system/shared-memory.js'
 import { drawToken, frameOf } from '../ipc/frames.js'
+import { Marks } from '../ipc/marks.js'
 import type { MasterMessage, WorkerMessage } from '../ipc/messages.js'
 import { guarded, type PortExit, type PortListener, type WorkerPort } from './worker-port.js'
 
@@ -34,14 +39,28 @@ export class ForkedPort implements WorkerPort {
   /** Absent if the process could not be forked. */
   readonly #socket: Socket | undefined
   readonly #token = drawToken()
+  readonly marks: Marks
   readonly whenExited: Promise<PortExit>
 
   /** @throws when the system has no memory for another process */
   constructor({ logFd, areas, entry = 'worker' }: ForkOptions) {
     const flags = process.execArgv.filter(arg => !arg.startsWith('--inspect'))
-    this.#child = spawn(process.execPath, [...flags, entryFile(entry)], {
-      stdio: ['ignore', logFd === STDERR ? 'inherit' : logFd, logFd, 'pipe', ...areas],
-    })
+    const shared = entry === 'worker' ? quietly(openMarks) : undefined
+    this.marks = new Marks(shared?.mapping)
+    try {
+      this.#child = spawn(process.execPath, [...flags, entryFile(entry)], {
+        stdio: [
+          'ignore',
+          logFd === STDERR ? 'inherit' : logFd,
+          logFd,
+          'pipe',
+          shared?.fd ?? 'ignore',
+          ...areas,
+        ],
+      })
+    } finally {
+      if (shared !== undefined) closeSync(shared.fd)
+    }
     this.#socket = this.#child.stdio?.[ROAD_FD] as Socket | undefined
     this.#socket?.on('error', () => {}) // the process is dead: its exit follows
     this.whenExited = exitOf(this.#child, this.#socket)
@@ -87,6 +106,17 @@ export class ForkedPort implements WorkerPort {
 /** Opens a process aside, which acts on task files and runs no tasks. @throws Error when the system has no memory for a process */
 export function openAside(logFd: number): WorkerPort {
   return new ForkedPort({ entry: 'aside', logFd, areas: [] })
+}
+
+/** @throws Error why a worker cannot share memory with this process */
+function openMarks() {
+  const fd = openShared(Marks.BYTES)
+  try {
+    return { fd, mapping: systemCalls().mapShared(fd, Marks.BYTES) }
+  } catch (error) {
+    closeSync(fd)
+    throw error
+  }
 }
 
 async function exitOf(child: ChildProcess, socket: Socket | undefined): Promise<PortExit> {

@@ -1,11 +1,13 @@
 import { Worker as Thread } from 'node:worker_threads'
 import { entryFile } from '../../base/package-root.js'
 import { drawToken, frameOf } from '../ipc/frames.js'
+import { Marks } from '../ipc/marks.js'
 import { type MasterMessage, THREAD_IS_UP, type WorkerMessage } from '../ipc/messages.js'
 import { guarded, type PortExit, type PortListener, type WorkerPort } from './worker-port.js'
 
 /** What the port offers to a worker in this process. */
 interface InProcessHome {
+  readonly marks: Marks
   send(message: WorkerMessage, sent: () => void): void
   exit(code: number): void
 }
@@ -19,6 +21,7 @@ interface InProcessHome {
 export class InProcessPort implements WorkerPort {
   readonly pid = process.pid
   readonly hasOwnProcess = false
+  readonly marks = new Marks({ memory: new ArrayBuffer(Marks.BYTES) })
   readonly whenExited: Promise<PortExit>
   readonly #worker: { hear(message: MasterMessage): void }
   #hear: PortListener['heard'] = () => {}
@@ -30,6 +33,7 @@ export class InProcessPort implements WorkerPort {
       this.#exit = resolve
     })
     this.#worker = open({
+      marks: this.marks,
       send: (message, sent) => {
         this.#later(copyOf(message), copy => this.#hear(copy))
         setImmediate(sent)
@@ -72,7 +76,9 @@ export class ThreadPort implements WorkerPort {
   readonly pid = process.pid
   readonly hasOwnProcess = false
   readonly whenExited: Promise<PortExit>
-  readonly #thread = new Thread(entryFile('worker-thread'))
+  readonly #memory = new SharedArrayBuffer(Marks.BYTES)
+  readonly marks = new Marks({ memory: this.#memory })
+  readonly #thread = new Thread(entryFile('worker-thread'), { workerData: this.#memory })
   readonly #token = drawToken()
   readonly #whenUp: Promise<unknown>
   #isKilled = false

@@ -1,6 +1,6 @@
 import type { Emitter } from '../../base/events/emitter.js'
 import type { TaskName } from '../../base/task/ref.js'
-import type { Looker, Report } from '../../base/task/report.js'
+import type { Report } from '../../base/task/report.js'
 import type { Source } from '../../engines/feed.js'
 import type { AsideProcess } from './aside.js'
 import type { LastRuns } from './cut-short.js'
@@ -49,8 +49,6 @@ export interface PoolContext {
   readonly options: PoolOptions
   /** Settles what is left of runs that were cut short. */
   readonly aside: AsideProcess
-  /** Undefined: nobody looks aside. */
-  readonly looker: Looker | undefined
   /** The workers of the pool, including the lone worker. */
   readonly allWorkers: readonly WorkerProcess[]
   /** True if nothing may be started: the spool is paused, or the daemon is quiet. */

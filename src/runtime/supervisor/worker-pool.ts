@@ -5,7 +5,7 @@ import type { Emitter } from '../../base/events/emitter.js'
 import { RespawnPace } from '../../base/respawn-pace.js'
 import type { CancelNews, CancelResult } from '../../base/task/cancel.js'
 import type { TaskName } from '../../base/task/ref.js'
-import type { Looker, Report } from '../../base/task/report.js'
+import type { Report } from '../../base/task/report.js'
 import type { SignalNews } from '../../base/task/schedule.js'
 import type { Source } from '../../engines/feed.js'
 import { AsideProcess, lookerOf } from './aside.js'
@@ -57,7 +57,6 @@ export class WorkerPool implements SignalReceivers, FeederContext, PoolSizeConte
   readonly lastRuns = new LastRuns()
   readonly cancellations = new Cancellations(this)
   readonly aside = new AsideProcess(() => (this.#options.openAside ?? this.#options.openPort)())
-  readonly looker: Looker | undefined
 
   constructor(options: PoolOptions, feed: Source, events: Emitter, signals: SignalRouter) {
     this.#options = options
@@ -67,9 +66,7 @@ export class WorkerPool implements SignalReceivers, FeederContext, PoolSizeConte
     signals.join(this)
     // tasks that are only passed on are due whatever their time, but a look aside would find them to be for later
     const isPassedOn = options.worker.chain.some(({ kind }) => kind === 'forward')
-    this.looker =
-      isPassedOn || options.openAside === undefined ? undefined : lookerOf(this.aside.ask, this.spool)
-    if (this.looker !== undefined) feed.lookBy?.(this.looker)
+    if (!isPassedOn && options.openAside !== undefined) feed.lookBy?.(lookerOf(this.aside.ask, this.spool))
     this.crashed = new CrashedTasks(feed, () => this.dispatch())
     this.#main = new Feeder(options, this)
     this.#alone = new Alone(aloneOptions(options), this, true)
@@ -121,7 +118,7 @@ export class WorkerPool implements SignalReceivers, FeederContext, PoolSizeConte
     }
   }
 
-  /** The tasks that may have begun, including those that run alone. */
+  /** The tasks that run, including those that run alone. */
   get running(): TaskName[] {
     return this.allWorkers.flatMap(({ work }) => work.running)
   }
@@ -365,7 +362,7 @@ function workerStats(worker: WorkerProcess, isLone: boolean) {
     busyMs: activity.busyMs,
     paceMs: pace.ms ?? null,
     outstanding,
-    running: tasks.begun.map(({ name, beganAt }) => ({ ref: name, sinceMs: epochMs(beganAt) })),
+    running: tasks.running.map(({ name, beganAt }) => ({ ref: name, sinceMs: epochMs(beganAt) })),
     signals: signals.running,
   }
 }

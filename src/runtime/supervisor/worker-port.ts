@@ -3,6 +3,7 @@ import type { Ref, TaskName } from '../../base/task/ref.js'
 import type { Report } from '../../base/task/report.js'
 import type { SlotWish } from '../../base/task/terms.js'
 import { NoFrame, WorkerDecoder } from '../ipc/frames.js'
+import type { Marks } from '../ipc/marks.js'
 import type { MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 
 /** How the other end of a port ended. */
@@ -25,6 +26,8 @@ export interface WorkerPort {
   /** The process that the worker is in. */
   readonly pid: number
   readonly hasOwnProcess: boolean
+  /** What the worker does with the tasks that it is given. */
+  readonly marks: Marks
   /** Resolves once the worker has ended and its last message was delivered. */
   readonly whenExited: Promise<PortExit>
   /** Call it at once: messages that arrive earlier are lost. */
@@ -76,8 +79,6 @@ export interface Reported {
   readonly doneNames: readonly TaskName[]
   /** All other reports. */
   readonly reports: readonly Report[]
-  /** Reports of recalled refs: they say what the run did, but not where the ref is now. */
-  readonly late: readonly Report[]
   /** The names of the reported tasks whose start was announced before. */
   readonly known: ReadonlySet<TaskName>
   /** How many more tasks of a name could follow those that the worker runs. */

@@ -1,4 +1,4 @@
-import { countDown, machineNowMs } from '../../base/clock.js'
+import { countDown } from '../../base/clock.js'
 import { quietly, SpooldError } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import type { PausedPair } from '../../base/task/pause.js'
@@ -35,8 +35,6 @@ export interface WorkerListener {
   reported(worker: WorkerProcess, reported: Reported): void
   /** The worker has claimed these refs and announced that. */
   claimed(refs: readonly Ref[]): void
-  /** The worker has answered a recall. @param begun the numbers of the tasks that it had begun, and will report */
-  recalled(worker: WorkerProcess, begun: readonly number[]): void
 }
 
 /**
@@ -49,8 +47,6 @@ export class WorkerProcess {
   readonly #listener: WorkerListener
   readonly #events: Emitter
   readonly #answer: SpawnOptions['answer']
-  /** True if the worker's tasks run in another process: the worker stays responsive, and hands back at once what has not started. */
-  readonly #answersWhileItRuns: boolean
   #state: 'starting' | 'ready' | 'draining' | 'exited' = 'starting'
   /** Why the worker will have ended, as far as is known before its exit: what it said itself, or that it was asked to end. */
   #why: Exit['why'] = 'failed'
@@ -107,12 +103,11 @@ export class WorkerProcess {
     const { worker, answer } = options
     const { spool } = worker
     this.#listener = listener
-    this.#work = new Workload(1, listener.areLeased)
     this.#events = events
     this.#answer = answer
-    this.#answersWhileItRuns = worker.chain.length === 1 && worker.chain[0]?.kind === 'host'
     this.spool = spool
     this.#port = options.openPort()
+    this.#work = new Workload(this.#port.marks, 1, listener.areLeased)
     this.pid = this.#port.pid
     this.hasOwnProcess = this.#port.hasOwnProcess
     this.#port.listen({
@@ -188,11 +183,10 @@ export class WorkerProcess {
 
   run(refs: readonly Ref[], lastRuns: LastRuns, hints?: SlotHints, { follow, ...turn }: HowGiven = {}): void {
     if (follow !== undefined) this.#work.following += refs.length
-    const first = this.#work.giveTasks(refs)
-    const sentAtMs = Math.floor(machineNowMs())
+    const numbers = this.#work.giveTasks(refs)
     const past = lastRuns.length === 0 ? undefined : { lastRuns }
     const slots = this.#slotNews(refs, hints, follow)
-    this.#send({ type: 'run', first, refs, sentAtMs, ...past, ...slots, ...turn })
+    this.#send({ type: 'run', numbers, refs, ...past, ...slots, ...turn })
   }
 
   /** @param hints for these refs @returns undefined while no task waits for a slot */
@@ -217,17 +211,18 @@ export class WorkerProcess {
   }
 
   /**
-   * Recalls the tasks that a silent or slow worker has not started. The worker is given nothing until it has confirmed that.
+   * Takes back the tasks that the worker has not taken, for other workers. What it has taken and not begun, as for an
+   * interpreter, it hands back in time. It is given nothing until it has answered.
    *
-   * @returns refs that other workers may have at once; none where tasks run in another process, because the worker
-   *   then holds claims ahead and has to release them first
+   * @param isAll false leaves one task to a worker that has taken none, which may only wait for a processor
    */
-  recall(): Ref[] {
+  withdraw(isAll: boolean): Ref[] {
     const { tasks, signals } = this.#work
-    this.#send({ type: 'recall' })
-    if (!this.#answersWhileItRuns) return tasks.recall(signals.size === 0)
     tasks.isRecalling = true
-    return []
+    this.#send({ type: 'recall' })
+    const refs = tasks.withdraw(!isAll && signals.size === 0)
+    this.#work.noteActivity()
+    return refs
   }
 
   /** Asks the worker to end the run of one task, which it was given under this number. */
@@ -298,12 +293,11 @@ export class WorkerProcess {
         return this.#startFailed(new SpooldError('HANDLER_UNLOADABLE', message.error))
       case 'reports':
         return this.#settle(message)
-      case 'settling':
-        return this.#work.tasks.settles(message.number)
       case 'claimed':
         return this.#listener.claimed(this.#work.tasks.claimed(message.claims))
       case 'recalled':
-        this.#listener.recalled(this, message.begun)
+        this.#work.tasks.isRecalling = false
+        this.#work.following = 0
         return this.#listener.opened()
       case 'cancelling':
         return this.#work.tasks.of(message.number)?.watcher?.answered(message)
@@ -320,7 +314,6 @@ export class WorkerProcess {
       case 'done-aside':
         return // a worker of tasks is never asked to look aside
       case 'drained':
-        this.#work.tasks.isOver = true // the worker never begins what crosses this message on its way
         return this.#leaves('recycled')
       case 'log': {
         const { type: _, ...said } = message
@@ -363,7 +356,7 @@ export class WorkerProcess {
   #isReady({ news, concurrency }: Extract<WorkerMessage, { type: 'ready' }>): void {
     if (this.#state === 'starting') {
       this.#state = 'ready'
-      this.#work = new Workload(concurrency, this.#listener.areLeased) // the worker was given nothing yet
+      this.#work = new Workload(this.#port.marks, concurrency, this.#listener.areLeased) // the worker was given nothing yet
     }
     this.news = news
     this.startCostMs = (this.hasOwnProcess ? treeCpuMsOf(this.pid) : 0) || performance.now() - this.spawnedAt
@@ -410,10 +403,8 @@ export class WorkerProcess {
     const { times, named } = message
     if (times !== undefined) this.#events.emit('run-times', { spool, ...times })
     if (named !== undefined) this.#events.emit('named-runs', { spool, pid, runs: named })
-    const before = this.#work.outstanding
     const reported = this.#work.settle(message)
     if (reported.count > 0) this.#listener.reported(this, reported)
-    else if (this.#work.outstanding < before) this.#listener.opened() // the worker has released what was recalled
     const isNews = message.started.length > 0 && this.#work.activity.isSorting
     for (const number of message.started) {
       const name = this.#work.started(number)
@@ -428,6 +419,7 @@ export class WorkerProcess {
     const page = this.#page
     if (page !== undefined) this.#hostRan = quietly(() => ({ number: page.stop() }))
     this.#openPage(undefined)
+    this.#port.marks.close()
     const { unforked } = exit
     const why =
       unforked === undefined

@@ -1,5 +1,6 @@
 import type { Ref, TaskName } from '../../base/task/ref.js'
 import { isHandled, type Report } from '../../base/task/report.js'
+import type { Marks } from '../ipc/marks.js'
 import type { WorkerMessage } from '../ipc/messages.js'
 import { assertBelow, eachOf, eachReport, type PackedReports } from '../ipc/reports.js'
 import { GivenTasks } from './given-tasks.js'
@@ -26,9 +27,9 @@ export class Workload {
   /** The worker has begun or reported a task. */
   hasWorked = false
 
-  constructor(concurrency: number, areLeased: boolean) {
+  constructor(marks: Marks, concurrency: number, areLeased: boolean) {
     this.concurrency = concurrency
-    this.tasks = new GivenTasks(concurrency, areLeased)
+    this.tasks = new GivenTasks(marks, concurrency, areLeased)
   }
 
   /** The number of tasks and signals that the worker answers for. */
@@ -51,23 +52,18 @@ export class Workload {
   /** The latest time at which the longest-running task can have begun; undefined when nothing runs. */
   get runningSince(): number | undefined {
     const since = earliest(this.signals.runningSince, this.tasks.runningSince)
-    if (since !== undefined) return since
-    // until the worker confirms a recall, it may still begin a recalled task
-    return this.outstanding > 0 || this.tasks.isRecalling ? this.tasks.heardAt : undefined
+    return since ?? (this.outstanding > 0 ? this.tasks.heardAt : undefined)
   }
 
-  /**
-   * As `runningSince`, for deadlines: no deadline applies to a run that has ended while its outcome is stored. Engines that take
-   * long to store an outcome announce each start.
-   */
+  /** As `runningSince`, for deadlines: none applies to a run that has ended while its outcome is stored. */
   get stillRunsSince(): number | undefined {
-    if (!this.tasks.isSettling) return this.runningSince
-    return earliest(this.signals.runningSince, this.tasks.stillRunsSince)
+    const since = earliest(this.signals.runningSince, this.tasks.stillRunsSince)
+    return since ?? (this.outstanding > 0 && !this.tasks.isSettling ? this.tasks.heardAt : undefined)
   }
 
-  /** The names of the tasks that may have begun. */
+  /** The names of the tasks that run. */
   get running(): readonly TaskName[] {
-    return this.tasks.begun.map(({ name }) => name)
+    return this.tasks.running.map(({ name }) => name)
   }
 
   nameOf(number: number | null): TaskName | null {
@@ -86,11 +82,11 @@ export class Workload {
     this.activity.started() // unlike a ref, a signal is certainly due
   }
 
-  /** @returns the number of the first task */
-  giveTasks(refs: readonly Ref[]): number {
-    const first = this.tasks.give(refs)
+  /** @see GivenTasks.give */
+  giveTasks(refs: readonly Ref[]): number[] {
+    const numbers = this.tasks.give(refs)
     this.noteActivity()
-    return first
+    return numbers
   }
 
   /** Call it when `outstanding` may have changed. */
@@ -105,18 +101,12 @@ export class Workload {
     return this.tasks.start(number)
   }
 
-  /** @see GivenTasks.confirmed */
-  recalled(...[begun, isFree]: Parameters<GivenTasks['confirmed']>): ReturnType<GivenTasks['confirmed']> {
-    this.following = 0
-    return this.tasks.confirmed(begun, isFree)
-  }
-
   settle(message: Extract<WorkerMessage, { type: 'reports' }>): Reported & { readonly count: number } {
     const reported = takeReports(message, this.tasks)
-    const { done, reports, late } = reported
+    const { done, reports } = reported
     this.following = message.following ?? 0
-    const count = done.length + reports.length + late.length
-    const ran = done.length + ranOf(reports) + ranOf(late)
+    const count = done.length + reports.length
+    const ran = done.length + ranOf(reports)
     this.activity.reported(count, ran)
     if (count > 0) this.hasWorked = true
     this.noteActivity()
@@ -306,28 +296,22 @@ function takeReports(message: PackedReports, given: GivenTasks): Reported {
   const done: Ref[] = []
   const doneNames: TaskName[] = []
   const reports: Report[] = []
-  const late: Report[] = []
   eachOf(message.done, number => {
     const ended = given.end(number)
     if (ended === undefined) return
     ended.watcher?.reported('ok')
-    const { ref, name, notice, isAnnounced, isRecalled } = ended
+    const { ref, name, isAnnounced } = ended
     if (isAnnounced) known.add(name)
-    if (isRecalled) late.push({ ref, name: notice?.name, kind: 'ok', ranMs: 0 })
-    else {
-      done.push(ref)
-      doneNames.push(name)
-    }
+    done.push(ref)
+    doneNames.push(name)
   })
   const givenOf = (number: number) => given.of(number)
   eachReport(message, givenOf, (number, report) => {
     const ended = given.end(number)
     ended?.watcher?.reported(report.kind, report.detail)
-    if (ended === undefined || (ended.isRecalled && report.kind === 'untouched')) return
+    if (ended === undefined) return
     if (ended.isAnnounced) known.add(ended.name)
-    const list = ended.isRecalled ? late : reports
-    list.push(report)
-    if (ended.isGone && report.kind !== 'gone') list.push({ ...report, kind: 'gone' }) // later than what the report says
+    reports.push(report)
   })
-  return { done, doneNames, reports, late, known, wishes: message.wishes ?? [] }
+  return { done, doneNames, reports, known, wishes: message.wishes ?? [] }
 }

@@ -1,15 +1,17 @@
-import { machineNowMs } from '../../base/clock.js'
-import { clearTimeout, setImmediate, setTimeout } from '../../base/own-clock.js'
+import { setImmediate } from '../../base/own-clock.js'
 import { isThenable } from '../../base/promise.js'
 import { ArraySet, Queue } from '../../base/queue.js'
 import { boundedFailure, stackOf } from '../../base/task/failure-text.js'
 import { type Company, type Outcome, UNBEGUN } from '../../base/task/outcome.js'
 import type { PausedPair } from '../../base/task/pause.js'
+import type { Ref } from '../../base/task/ref.js'
 import type { ClaimNotice, Report } from '../../base/task/report.js'
 import type { Awaitable, Claim, DeadRun, Death, TellDeath, WorkerClaims } from '../../engines/claims.js'
 import type { Hide } from '../../formats/protocol/hide.js'
 import { lastValue } from '../../formats/protocol/vars.js'
+import type { Marks } from '../ipc/marks.js'
 import type { GivenRun, RunNews, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
+import { eachOf } from '../ipc/reports.js'
 import { endOf } from '../tasks/lifecycle.js'
 import type { Executor, ExecutorListener } from './executor.js'
 import { Followers } from './followers.js'
@@ -21,14 +23,10 @@ import { Secrets } from './secrets.js'
 
 /** The loop yields to the event loop every this many ms, for messages, timers and signals. */
 const SLICE_MS = 5
-/** A message older than this, in ms, has waited for a stopped or blocked process, and others may have followed it. */
-const STALE_MS = 50
 /** Claiming a page takes at most about this many ms, because messages wait meanwhile. */
 const PAGE_MS = 5
 /** If claiming a page took longer than this, in ms, the process or its disk was stopped, and messages may have come meanwhile. */
 const STALLED_MS = 100
-/** If settling takes longer than this, in ms, as where Redis is away or busy, the master is told that the run has ended. */
-const SLOW_MS = 100
 /** The most bytes of bodies in a page, because large bodies may be in memory twice. */
 const PAGE_BYTES = 1024 * 1024
 
@@ -38,6 +36,7 @@ const clock = performance
 type OfWorker = Pick<WorkerOptions, 'maxTasks' | 'memory' | 'signalAsTask'>
 
 interface LoopOptions extends OfWorker, ReportBufferOptions, RunLimits {
+  readonly marks: Marks
   /** True if tasks begin while others run in this process, so that a task that must be alone cannot run here. */
   readonly isConcurrent: boolean
   readonly hide: Hide
@@ -67,8 +66,6 @@ interface Page {
   isFull: boolean
   /** True once no more tasks of the page are to begin. */
   isDropped: boolean
-  /** The task whose claim is awaited. */
-  current: Given | undefined
 }
 
 /**
@@ -165,22 +162,26 @@ export class Loop implements ExecutorListener {
 
   // What the master says
 
-  take({ first, refs, sentAtMs, lastRuns = [], slots, isTheirTurn }: GivenRun): void {
+  take({ numbers, refs, lastRuns = [], slots, isTheirTurn }: GivenRun): void {
     if (this.#isEmpty && this.#inFlight.size === 0) this.#reports.busy()
     this.#claims.slots?.refresh(slots)
     const lastRunOf = lastRuns.length === 0 ? undefined : new Map(lastRuns)
-    const given = refs.map((ref, i) => ({
-      number: first + i,
-      ref,
-      lastRun: lastRunOf?.get(i),
-      isLast: i === refs.length - 1,
-      isItsTurn: isTheirTurn === true,
-    }))
+    const given: Given[] = []
+    eachOf(numbers, number => {
+      const place = given.length
+      given.push({
+        number,
+        ref: refs[place] ?? '',
+        lastRun: lastRunOf?.get(place),
+        isLast: place === refs.length - 1,
+        isItsTurn: isTheirTurn === true,
+        isTaken: false,
+      })
+    })
     if (slots?.follow !== undefined) this.#followers.add(slots.follow, given)
     else for (const each of given) this.#queue.push(each)
     if (this.#state !== 'running') this.#handBack()
-    if (machineNowMs() - sentAtMs > STALE_MS) this.#readFirst()
-    else if (this.#turning === undefined) this.#startTurn()
+    if (this.#turning === undefined) this.#startTurn()
     this.#wake()
   }
 
@@ -201,13 +202,10 @@ export class Loop implements ExecutorListener {
     this.#follow = tell
   }
 
-  /** Hands back what has not begun, and reports which tasks have. */
+  /** Hands back what has not begun. */
   recall(): void {
     this.#handBack()
-    const begun = Array.from(this.#inFlight, ({ number }) => number)
-    for (const { runs, current } of this.#pages)
-      begun.push(...runs.map(({ number }) => number), ...(current === undefined ? [] : [current.number]))
-    this.#options.send({ type: 'recalled', begun })
+    this.#options.send({ type: 'recalled' })
   }
 
   /** Cancels one task: aborts its run, or hands it back with all tasks that have not begun. */
@@ -248,7 +246,7 @@ export class Loop implements ExecutorListener {
   abandon(): void {
     this.fault(undefined)
     for (const run of this.#inFlight)
-      this.#settled(run, { ref: run.claim.ref, name: run.claim.name, kind: 'untouched', ranMs: 0 })
+      this.#settled(run, { ...untouched(run.claim.ref), name: run.claim.name })
     this.#reports.tell()
   }
 
@@ -319,7 +317,6 @@ export class Loop implements ExecutorListener {
       bytes: 0,
       isFull: false,
       isDropped: false,
-      current: undefined,
     }
     this.#pages.add(page)
     return page
@@ -332,11 +329,10 @@ export class Loop implements ExecutorListener {
       const given = this.#followers.pop() ?? this.#queue.pop()
       if (given === undefined) break
       if (given.isLast) this.#isMessageDone = true
+      if (!this.#take(given)) continue
       const claim = this.#claim(given)
       if (isThenable(claim)) {
-        page.current = given
         return claim.then(late => {
-          page.current = undefined
           this.#claimed(given, late, page)
           return this.#claimPage(page)
         })
@@ -344,6 +340,13 @@ export class Loop implements ExecutorListener {
       this.#claimed(given, claim, page)
     }
     return undefined
+  }
+
+  /** @returns false if the master has withdrawn the task */
+  #take(given: Given): boolean {
+    given.isTaken ||= this.#options.marks.take(given.number)
+    if (!given.isTaken) this.#followers.refused(given.number, untouched(given.ref))
+    return given.isTaken
   }
 
   #claim({ ref, lastRun, isItsTurn }: Given): Awaitable<Claim | Report> {
@@ -427,9 +430,7 @@ export class Loop implements ExecutorListener {
     for (let i = first; i < page.runs.length; i++) {
       const run = page.runs[i]
       if (run === undefined) continue
-      const refusal = page.isDropped
-        ? this.#claims.release(run.claim)
-        : this.#claims.begin(run.claim, company)
+      const refusal = page.isDropped ? this.#claims.release(run.claim) : this.#begin(run, company)
       if (isThenable(refusal))
         return refusal.then(late => {
           this.#began(run, late, page)
@@ -439,6 +440,11 @@ export class Loop implements ExecutorListener {
     }
     this.#tellNotices()
     return undefined
+  }
+
+  #begin({ claim, number }: Run, company: Company): Awaitable<Report | undefined> {
+    this.#options.marks.begin(number)
+    return this.#claims.begin(claim, company)
   }
 
   #began(run: Run, refusal: Report | undefined, page: Page): void {
@@ -508,8 +514,9 @@ export class Loop implements ExecutorListener {
   ended(run: Run, outcome: Outcome, ranMs: number): Promise<void> | undefined {
     this.#options.ends?.(run)
     run.end()
+    this.#options.marks.end(run.number)
     if (outcome.kind === 'release' && outcome.shortage !== undefined) this.giveUp(outcome.shortage)
-    const next = this.#state === 'running' ? this.#queue.peek(this.#fetching)?.ref : undefined
+    const next = this.#state === 'running' ? this.#nextTaken() : undefined
     const slots = run.claim.terms?.slots
     const isFollowed = slots !== undefined && this.#followers.ended(slots, ranMs)
     const said = this.#withoutHidden(run, run.outcomeOf(outcome))
@@ -523,13 +530,19 @@ export class Loop implements ExecutorListener {
     }
     this.#inFlight.add(run)
     if (next !== undefined) this.#fetching++
-    const slow = setTimeout(() => this.#options.send({ type: 'settling', number: run.number }), SLOW_MS)
     return report.then(late => {
-      clearTimeout(slow)
       if (next !== undefined) this.#fetching--
       this.#settled(run, late, died)
       this.#wake()
     })
+  }
+
+  /** Takes the task that is claimed after those that are being fetched. @returns its ref */
+  #nextTaken(): Ref | undefined {
+    const next = this.#queue.peek(this.#fetching)
+    if (next === undefined) return undefined
+    next.isTaken ||= this.#options.marks.take(next.number)
+    return next.isTaken ? next.ref : undefined
   }
 
   /**
@@ -546,6 +559,7 @@ export class Loop implements ExecutorListener {
   /** @param died set if the interpreter of the task has died */
   #settled(run: Run, report: Report, died?: { readonly run: DeadRun; readonly cause: string }): void {
     this.#inFlight.delete(run)
+    this.#options.marks.settled(run.number)
     const death = died === undefined ? undefined : deathIn(report, died.cause)
     const { kind, atMs, detail } = death === undefined ? report : endOf(death)
     const { number, told: task } = run
@@ -628,8 +642,8 @@ export class Loop implements ExecutorListener {
     const waited = this.#waitsToBeAlone
     this.#waitsToBeAlone = undefined
     if (waited !== undefined) this.#release(waited)
-    for (const { number, ref } of [...this.#followers.drop(), ...this.#queue])
-      this.#refused(number, { ref, kind: 'untouched', ranMs: 0 })
+    for (const given of [...this.#followers.drop(), ...this.#queue])
+      if (this.#take(given)) this.#refused(given.number, untouched(given.ref))
     this.#queue.clear()
     for (const page of this.#pages) page.isDropped = true
     this.#handSignalsBack()
@@ -662,6 +676,10 @@ export class Loop implements ExecutorListener {
     this.#reports.tell()
     this.#options.drained()
   }
+}
+
+function untouched(ref: Ref): Report {
+  return { ref, kind: 'untouched', ranMs: 0 }
 }
 
 /** Returns the data of a run that are needed after its claim is settled. */

@@ -1,7 +1,10 @@
+import { closeSync } from 'node:fs'
 import { setTimeout } from '../../base/own-clock.js'
 import { isRedisAddress } from '../../formats/protocol/redis-address.js'
 import { giveMemoryBackWhenIdle } from '../../system/idle-memory.js'
-import type { RunNews } from '../ipc/messages.js'
+import { mapInherited } from '../../system/shared-memory.js'
+import { Marks } from '../ipc/marks.js'
+import { MARKS_FD, type RunNews } from '../ipc/messages.js'
 import { offerDaemon } from '../tasks/daemon.js'
 import { events } from '../tasks/event-hub.js'
 import { DEFAULT_NAMESPACE, type Tell, tellBegun, tellEnded, tellerOf } from '../tasks/lifecycle.js'
@@ -25,6 +28,7 @@ const LAST_WORDS_MS = 1000
 process.send = sendNothing('process.send', text => worker.printed('stderr', text))
 
 const worker = new Worker({
+  marks: new Marks(mapInherited(MARKS_FD, Marks.BYTES)),
   directory: new ProcessDirectory(),
   entered({ title, spool, application }, signals, daemon) {
     if (title !== null) process.title = title
@@ -46,6 +50,7 @@ const worker = new Worker({
     road.end(() => process.exit(code))
   },
 })
+closeSync(MARKS_FD)
 
 /** Emits the events of runs to those who listen in this process. */
 function followWhileHeard(loop: Pick<Loop, 'follow'>, tell: Tell): void {

@@ -20,6 +20,8 @@ export interface Given {
   readonly isLast: boolean
   /** True if the task may run although it has crashed. */
   readonly isItsTurn: boolean
+  /** True once the worker has taken the task. */
+  isTaken: boolean
 }
 
 /** How long a run may take. */

@@ -1,7 +1,8 @@
-import { parentPort } from 'node:worker_threads'
+import { parentPort, workerData } from 'node:worker_threads'
 import { setImmediate } from '../../base/own-clock.js'
 import { systemCalls } from '../../system/libc.js'
 import { frameOf, MasterDecoder } from '../ipc/frames.js'
+import { Marks } from '../ipc/marks.js'
 import { THREAD_IS_UP } from '../ipc/messages.js'
 import { offerDaemon } from '../tasks/daemon.js'
 import { sendNothing } from './road.js'
@@ -18,6 +19,7 @@ if (parentPort !== null)
 
 const decoder = new MasterDecoder()
 const worker = new Worker({
+  marks: new Marks({ memory: workerData }),
   entered: (_options, _signals, daemon) => offerDaemon(daemon),
   send(message, sent) {
     post?.(frameOf(decoder.token, message))

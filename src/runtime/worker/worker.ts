@@ -5,6 +5,7 @@ import type { SignalNews } from '../../base/task/schedule.js'
 import type { Engine } from '../../engines/open-engine.js'
 import { Hide } from '../../formats/protocol/hide.js'
 import { checkSendable, partsOf } from '../ipc/frames.js'
+import type { Marks } from '../ipc/marks.js'
 import type { DoAside, MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import type { CurrentDaemon } from '../tasks/daemon.js'
 import type { Executor, ExecutorListener } from './executor.js'
@@ -26,6 +27,8 @@ const HIGH_WATER_CHARS = 1024 * 1024
 
 /** The process in which a worker runs: its own, or that of another program. */
 interface WorkerHome {
+  /** What this worker does with the tasks that it is given. */
+  readonly marks: Marks
   /** @param sent called when the message has been handed to the channel, or cannot be delivered */
   send(message: WorkerMessage, sent: () => void): void
   /** Called when the last message has been handed to the channel. The worker does nothing any more. */
@@ -218,6 +221,7 @@ export class Worker {
       )
       this.#loop = new Loop(claims, await this.#executorOf(handlers, options), {
         ...options,
+        marks: this.#home.marks,
         hide: new Hide(options.hide),
         harakiriMs: this.#home.shared?.deadlineMs ?? options.harakiriMs,
         isKilled: this.#home.shared === undefined,

@@ -96,16 +96,6 @@ describe('refs of a directory whose tasks others run, too', () => {
     assert.deepEqual(index.take(10), taken.toSorted())
   })
 
-  it('are with their worker again once a look finds that the worker has begun them', () => {
-    const { index, refs } = indexOf(10)
-    for (const ref of index.take(10)) index.abandoned(ref)
-    const [first = ''] = index.take(1) // so that the others are those that come next
-    const [begun = '', ...rest] = refs.filter(ref => ref !== first)
-    index.found([begun], [], NOW)
-    assert.deepEqual(index.take(10).toSorted(), rest)
-    assert.equal(index.busy, 10)
-  })
-
   it('come last after an event of their begin, and not at all after one of their removal until a scan meets them', () => {
     const { index, refs } = indexOf(40)
     index.returned({ ref: 'other', kind: 'parked', ranMs: 0, reason: 'slot', slots: SLOTS }, NOW)

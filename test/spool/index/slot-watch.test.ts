@@ -61,7 +61,7 @@ describe('the look for slots that others gave back', () => {
     let asked = 0
     const nobody = async () => undefined
     const freeSlots = async () => void asked++
-    watch.lookBy({ look: nobody, begun: nobody, later: nobody, holder: nobody, freeSlots })
+    watch.lookBy({ look: nobody, later: nobody, holder: nobody, freeSlots })
     await until('the watch has asked', () => asked > 0)
     await setTimeout(500)
     assert.deepEqual([asked, counts.looks, index.ready], [1, 1, 1])
@@ -73,7 +73,7 @@ describe('the look for slots that others gave back', () => {
     let asked = 0
     const nobody = async () => undefined
     const freeSlots = () => new Promise<undefined>(() => void asked++)
-    watch.lookBy({ look: nobody, begun: nobody, later: nobody, holder: nobody, freeSlots })
+    watch.lookBy({ look: nobody, later: nobody, holder: nobody, freeSlots })
     for (const [given, ref] of ['a', 'b'].entries()) {
       await until(`${ref} is to be tried`, () => index.ready === 1)
       assert.deepEqual(index.take(1), [ref])

@@ -73,7 +73,7 @@ export class BusyRefs {
     this.#touched.delete(ref)
   }
 
-  /** Ends a ref without a report: its worker has died, or was to hand the ref back and may still run it. */
+  /** Ends a ref without a report: its worker has died, or the ref was withdrawn from it. */
   abandoned(ref: Ref): void {
     this.end(ref)
     this.#ended.set(ref, 0)

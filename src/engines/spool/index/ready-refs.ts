@@ -103,11 +103,11 @@ export class ReadyRefs {
     this.#fresh.push({ ref, time })
   }
 
-  /** Removes those of these refs that are fresh or ahead; refs of the window stay. @returns those that were removed */
-  remove(refs: ReadonlySet<Ref>): Set<Ref> {
-    const removed = new Set([...refs].filter(ref => this.#freshNames.delete(ref) || this.#ahead.delete(ref)))
-    if (removed.size > 0) this.#sift()
-    return removed
+  /** Removes those of these refs that are fresh or ahead; refs of the window stay. */
+  remove(refs: Iterable<Ref>): void {
+    let isAnyRemoved = false
+    for (const ref of refs) if (this.#freshNames.delete(ref) || this.#ahead.delete(ref)) isAnyRemoved = true
+    if (isAnyRemoved) this.#sift()
   }
 
   /** Returns the ref that `next()` removes. */

@@ -107,7 +107,7 @@ export class Scanner {
     this.#looker = looker
     this.#index.lookBy(looker, () => {
       if (this.#index.ready > 0 && this.#index.ready <= MOST_LISTED_AGAIN) this.#listAgain()
-      this.wakeWhenDue()
+      this.#wakeWhenDue()
     })
   }
 
@@ -151,7 +151,7 @@ export class Scanner {
     // a scan that was put off as too expensive costs little once the tasks have run, or delays none while none is ready
     if (this.#timetable.isWanted && this.#index.ready === 0)
       this.#wantScan(this.#timetable.idleUnclearInMs(this.#index.size))
-    this.wakeWhenDue()
+    this.#wakeWhenDue()
   }
 
   /** Scans if refs are due whose names are not known, and the known ones run low. */
@@ -314,7 +314,7 @@ export class Scanner {
       const due = changed.filter(([place, found]) => this.#index.laterLooked(some[place] ?? '', found, nowMs))
       if (due.length > 0) this.#wakeUp()
     }
-    this.wakeWhenDue()
+    this.#wakeWhenDue()
     return true
   }
 
@@ -394,12 +394,12 @@ export class Scanner {
 
   #setAlarm(): void {
     this.#wakeAt(this.#nextTurnAt)
-    this.wakeWhenDue()
+    this.#wakeWhenDue()
     if (this.#isSuspended) this.#wakeAt(this.#race.judgeableAt)
   }
 
   /** Sets the alarm for the next ref that comes due. Call it when refs may wait for another time than before. */
-  wakeWhenDue(): void {
+  #wakeWhenDue(): void {
     this.#wakeAt(performance.now() + Math.max(0, this.#index.later.wakesAtMs - Date.now()))
   }
 

@@ -181,7 +181,7 @@ export class TaskIndex {
       else if (typeof what === 'number' && what > nowMs) moved.set(ref, what)
       else stay.push(ref)
     }
-    this.#ready.remove(new Set(moved.keys()))
+    this.#ready.remove(moved.keys())
     for (const [ref, atMs] of moved) if (atMs !== undefined) this.later.add(ref, atMs, true)
     return stay
   }
@@ -372,24 +372,10 @@ export class TaskIndex {
     }
   }
 
-  /** Makes a ref ready again that its worker has not reported: the worker died, or was to hand the ref back. */
+  /** Makes a ref ready again that its worker has not reported: the worker died, or the ref was withdrawn from it. */
   abandoned(ref: Ref): void {
     this.#busy.abandoned(ref)
     this.#makeReady(ref)
-  }
-
-  /**
-   * Takes in what a look found at abandoned refs. The refs in `begun` are with their workers again. A ref that is neither fresh
-   * nor ahead was taken meanwhile.
-   */
-  found(begun: readonly Ref[], reports: readonly Report[], nowMs: number): void {
-    const ready = this.#ready.remove(new Set([...begun, ...reports.map(({ ref }) => ref)]))
-    for (const ref of ready) this.#given(ref)
-    for (const report of reports) {
-      if (!ready.has(report.ref)) continue
-      if (report.kind === 'gone') this.#gone(report.ref, true)
-      else this.#place(report, nowMs)
-    }
   }
 
   /**
