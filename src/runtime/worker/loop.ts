@@ -586,11 +586,9 @@ export class Loop implements ExecutorListener {
     return this.#turning !== undefined || now - this.#turnSince > SLICE_MS
   }
 
-  /** Starts a turn after the waiting messages have been read, because one of them may take back what has not begun. */
+  /** Starts a turn after the event loop has gone round, for messages, timers and signals. */
   #turn(): Promise<void> {
-    if (this.#turning !== undefined) return this.#turning
-    this.#reports.tell()
-    this.#turning = afterMessages().then(() => this.#startTurn())
+    this.#turning ??= new Promise<void>(resolve => setImmediate(resolve)).then(() => this.#startTurn())
     return this.#turning
   }
 
