@@ -39,7 +39,6 @@ await build({
     'as-owner': 'src/system/as-owner.ts',
     'program-watcher': 'src/runtime/worker/program-watcher.ts',
     'own-package-hook': 'src/runtime/worker/own-package-hook.ts',
-    'batch-thread': 'src/engines/spool/store/batch-thread.ts',
   },
   platform: 'node',
   external: name => name.startsWith('node:') || packages.some(each => `${name}/`.startsWith(`${each}/`)),

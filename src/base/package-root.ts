@@ -27,8 +27,7 @@ export function entryFile(
     | 'rehearse'
     | 'as-owner'
     | 'program-watcher'
-    | 'own-package-hook'
-    | 'batch-thread',
+    | 'own-package-hook',
 ): string {
   return join(PACKAGE_ROOT, 'dist', `${name}.cjs`)
 }

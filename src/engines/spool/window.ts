@@ -29,28 +29,6 @@ export function placedBefore(order: TaskOrder): IsBefore {
 /** @param time when the ref became runnable @returns false to skip the rest */
 export type Visit = (ref: Ref, time: number) => unknown
 
-/** The due refs that one scan met, up to a limit. They are added while the scan lasts, and taken once it is over. */
-export interface Window {
-  /** The number of refs. */
-  readonly size: number
-  /** True if more refs may be due than there is room for. */
-  readonly isOverflowed: boolean
-  /** @returns true if the scan should meet more refs */
-  add(ref: Ref, time: number): boolean
-  /** Takes over the wanted refs that are left in another window. */
-  adopt(other: this, isWanted: (ref: Ref) => boolean): void
-  /** Puts the refs in order, because the scan is over. @param isUnwanted true for refs that have another place by now */
-  seal(isUnwanted: ((ref: Ref) => boolean) | undefined): void
-  /**
-   * Visits the refs in about the order in which they are taken. @returns false if `visit` returned false, which ends the visits
-   */
-  each(visit: Visit): boolean
-  peek(): Placed | undefined
-  next(): Ref | undefined
-  /** True if none of the refs for which there was no room runs before this one. */
-  isBeforeTheRest(ref: Ref, time: number): boolean
-}
-
 /** Refs in order, and when each became runnable; taken from the head. */
 interface Run {
   readonly refs: Ref[]
@@ -59,12 +37,13 @@ interface Run {
 }
 
 /**
- * The window of an order with priorities: the best of all refs that a scan meets, as sorted runs that are merged while refs are
- * taken.
+ * The best of all refs that a listing meets, up to a limit, as sorted runs that are merged while refs are taken. Refs are added
+ * while the listing lasts, and taken once it is over.
  */
-export class SortedWindow implements Window {
+export class SortedWindow {
   readonly #limit: number
   readonly #compare: CompareTasks
+  readonly #stopsWhenFull: boolean
   #runs: Run[] = []
   #unsorted: Run = emptyRun()
   readonly #heads: Heap<Run>
@@ -73,9 +52,14 @@ export class SortedWindow implements Window {
   #last: Placed | undefined
   #isOverflowed = false
 
-  constructor(compare: CompareTasks, limit: number) {
+  /**
+   * @param stopsWhenFull true to keep the first refs that the listing meets, so that a long backlog begins before it is listed. No
+   *   ref waits for those that the listing did not reach, because their times are unknown
+   */
+  constructor(compare: CompareTasks, limit: number, stopsWhenFull = false) {
     this.#limit = limit
     this.#compare = compare
+    this.#stopsWhenFull = stopsWhenFull
     this.#heads = new Heap<Run>((a, b) => compare(refOf(a), timeOf(a), refOf(b), timeOf(b)) < 0)
   }
 
@@ -83,10 +67,12 @@ export class SortedWindow implements Window {
     return this.#size
   }
 
+  /** True if more refs may be due than there is room for. */
   get isOverflowed(): boolean {
     return this.#isOverflowed
   }
 
+  /** @returns true if the listing should meet more refs */
   add(ref: Ref, time: number): boolean {
     if (!this.isBeforeTheRest(ref, time)) return true
     this.#unsorted.refs.push(ref)
@@ -94,9 +80,11 @@ export class SortedWindow implements Window {
     this.#size++
     if (this.#unsorted.refs.length >= RUN) this.#sort()
     if (this.#size >= SLACK * this.#limit) this.#cut()
-    return true
+    this.#isOverflowed ||= this.#stopsWhenFull && this.#size >= this.#limit
+    return !this.#stopsWhenFull || !this.#isOverflowed
   }
 
+  /** Takes over the wanted refs that are left in another window. */
   adopt(other: SortedWindow, isWanted: (ref: Ref) => boolean): void {
     for (const run of other.#heads.values()) {
       const wanted = filter(run, isWanted)
@@ -105,6 +93,7 @@ export class SortedWindow implements Window {
     }
   }
 
+  /** Puts the refs in order, because the listing is over. @param isUnwanted true for refs that have another place by now */
   seal(isUnwanted: ((ref: Ref) => boolean) | undefined): void {
     this.#sort()
     if (this.#size > this.#limit) this.#cut()
@@ -118,6 +107,9 @@ export class SortedWindow implements Window {
     }
   }
 
+  /**
+   * Visits the refs in about the order in which they are taken. @returns false if `visit` returned false, which ends the visits
+   */
   each(visit: Visit): boolean {
     for (const { refs, times, head } of this.#heads.values())
       for (let i = head; i < refs.length; i++) if (visit(refs[i] ?? '', times[i] ?? 0) === false) return false
@@ -139,6 +131,7 @@ export class SortedWindow implements Window {
     return ref
   }
 
+  /** True if none of the refs for which there was no room runs before this one. */
   isBeforeTheRest(ref: Ref, time: number): boolean {
     return this.#last === undefined || this.#compare(ref, time, this.#last.ref, this.#last.time) < 0
   }

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { ArrivalWindow } from '#src/engines/spool/index/arrival-window.js'
 import { COMPARE_TASKS } from '#src/engines/spool/task-order.js'
-import { SortedWindow, type Window } from '#src/engines/spool/window.js'
+import { SortedWindow } from '#src/engines/spool/window.js'
 import { isLong } from '../../helpers/requires.js'
 
 interface Task {
@@ -11,7 +10,7 @@ interface Task {
   readonly time: number
 }
 
-function takeAll(window: Window): string[] {
+function takeAll(window: SortedWindow): string[] {
   const taken: string[] = []
   for (let ref = window.next(); ref !== undefined; ref = window.next()) taken.push(ref)
   return taken
@@ -67,7 +66,7 @@ describe('a window', () => {
   it('by arrival gives the first refs that it was shown as they came, and takes no more than it may hold', () => {
     fc.assert(
       fc.property(tasksOf(['']), fc.integer({ min: 1, max: 40 }), (tasks, limit) => {
-        const window = new ArrivalWindow(limit)
+        const window = new SortedWindow(COMPARE_TASKS.arrival, limit, true)
         const shown = tasks.slice(
           0,
           tasks.findIndex(({ ref, time }) => !window.add(ref, time)) + 1 || undefined,

@@ -1,8 +1,7 @@
 import { Heap } from '../../../base/heap.js'
 import { prefixOf, type Ref } from '../../../base/task/ref.js'
 import { COMPARE_TASKS, type TaskOrder } from '../task-order.js'
-import { type IsBefore, type Placed, placedBefore, SortedWindow, type Visit, type Window } from '../window.js'
-import { ArrivalWindow } from './arrival-window.js'
+import { type IsBefore, type Placed, placedBefore, SortedWindow, type Visit } from '../window.js'
 import type { Directories } from './directories.js'
 
 /** What a scan did with the directories. */
@@ -17,7 +16,7 @@ export class ReadyRefs {
   readonly #isBefore: IsBefore
   readonly #limit: number
   /** The refs that the last scan met. */
-  #window: Window
+  #window: SortedWindow
   /** Refs that became ready otherwise. */
   #fresh: Heap<Placed>
   /** The fresh refs, each with the number of the scan during or after which it was last named. */
@@ -28,7 +27,7 @@ export class ReadyRefs {
   /** True if more refs are due than there is room for. */
   #overflowed = false
   /** What the scan in progress has found so far; undefined while there is none. */
-  #harvest: Window | undefined
+  #harvest: SortedWindow | undefined
   /** The refs that were given away since that scan began. */
   readonly #takenSinceScan = new Set<Ref>()
 
@@ -230,10 +229,8 @@ export class ReadyRefs {
     return !this.#overflowed && this.#freshNames.has(ref)
   }
 
-  #newWindow(): Window {
-    return this.#order === 'arrival'
-      ? new ArrivalWindow(this.#limit)
-      : new SortedWindow(COMPARE_TASKS[this.#order], this.#limit)
+  #newWindow(): SortedWindow {
+    return new SortedWindow(COMPARE_TASKS[this.#order], this.#limit, this.#order === 'arrival')
   }
 
   #comesFirst(fresh: Placed): boolean {

@@ -1,15 +1,7 @@
-import { once } from 'node:events'
 import { setImmediate } from 'node:timers/promises'
-import type { Worker } from 'node:worker_threads'
 import { SpooldError, toError } from '../../../base/errors.js'
-import { onDemand } from '../../../base/on-demand.js'
-import { entryFile } from '../../../base/package-root.js'
-import { Queue } from '../../../base/queue.js'
 import type { Request, Stored } from '../../../base/task/request.js'
-import { nameOf } from '../../../system/files/anchored-path.js'
-import type { Owner } from '../permissions.js'
-import type { Chunk, ChunkFailures } from './batch-thread.js'
-import { type Draft, newTaskPath, writeInPlace } from './draft.js'
+import type { Draft } from './draft.js'
 import {
   drive,
   keepAlive,
@@ -17,7 +9,7 @@ import {
   perform,
   type Wait,
   type WriteOptions,
-  writeError,
+  writeNow,
   writeSteps,
 } from './write.js'
 
@@ -25,173 +17,20 @@ import {
 type WriteResult = { readonly stored: Stored } | { readonly error: Error }
 
 /** Tasks written per turn of the event loop: about a millisecond. */
-const CHUNK_TASKS = 100
-/** Fewer tasks than this are written before a second thread has started. */
-const MANY_TASKS = 5000
+const TURN_TASKS = 100
 
-/**
- * Consecutive tasks of a batch, from `begin`. The names are made in the order of the tasks, because tasks run in the order
- * of their names.
- */
-interface Part {
-  readonly begin: number
-  readonly requests: readonly Request[]
-  readonly paths: readonly string[]
-}
-
-/**
- * Stores tasks that need no waiting: in this thread and, if there are many, in a second one too. Each thread takes the next
- * part when it has finished one.
- */
-async function writeMany(
-  requests: readonly Request[],
-  { spool, owner }: WriteOptions,
-): Promise<WriteResult[]> {
+/** Stores tasks that need no waiting. */
+async function writeMany(requests: readonly Request[], options: WriteOptions): Promise<WriteResult[]> {
   const results: WriteResult[] = []
-  let next = 0
-  const take = (): Part | undefined => {
-    if (next === requests.length) return undefined
-    const begin = next
-    next = Math.min(begin + CHUNK_TASKS, requests.length)
-    const taken = requests.slice(begin, next)
-    return { begin, requests: taken, paths: taken.map(request => newTaskPath(spool, request)) }
-  }
-  const settle = ({ begin, paths }: Part, failures: ReadonlyMap<number, unknown>) =>
-    paths.forEach((path, place) => {
-      const error = failures.get(place)
-      results[begin + place] =
-        error === undefined
-          ? { stored: { path: nameOf(path), isDuplicate: false } }
-          : { error: writeError(spool, error) }
-    })
-  const here = async () => {
-    for (let part = take(); part !== undefined; part = take()) {
-      settle(part, writePart(part, owner))
-      await setImmediate()
-    }
-  }
-  const there = async () => {
-    const writer = await openBatchWriter()
-    while (writer?.isEnded === false) {
-      const part = take()
-      if (part === undefined) return
-      const packets = part.requests.map(({ packet }) => packet)
-      settle(part, await writer.write(part.paths, packets, owner))
-    }
-  }
-  // the thread always has two parts, so that it need not wait for our reply
-  await Promise.all(requests.length < MANY_TASKS ? [here()] : [here(), there(), there()])
-  return results
-}
-
-/** @returns the errors, by position */
-function writePart({ requests, paths }: Part, owner: Owner | undefined): Map<number, unknown> {
-  const failures = new Map<number, unknown>()
-  requests.forEach(({ packet }, place) => {
+  for (const request of requests) {
+    if (results.length % TURN_TASKS === 0) await setImmediate()
     try {
-      writeInPlace(paths[place] ?? '', packet, owner)
+      results.push({ stored: writeNow(request, options) })
     } catch (error) {
-      failures.set(place, toError(error))
+      results.push({ error: toError(error) })
     }
-  })
-  return failures
-}
-
-const threads = onDemand<typeof import('node:worker_threads')>('node:worker_threads')
-
-interface Waiting {
-  /** How many tasks the thread was given. */
-  readonly size: number
-  settle(failures: ReadonlyMap<number, Error>): void
-}
-
-/** The thread ends after this long without a batch. */
-const IDLE_MS = 5000
-
-let current: BatchWriter | undefined
-
-/** The writer of this process; undefined if no thread can be started. */
-async function openBatchWriter(): Promise<BatchWriter | undefined> {
-  if (current?.isEnded !== false) current = new BatchWriter()
-  const writer = current
-  return (await writer.hasStarted) ? writer : undefined
-}
-
-/**
- * A second thread that creates files in parallel with the first one: nearly all of that is kernel time, and the kernel lets
- * two threads do it at once. The thread does not keep an idle program alive.
- *
- * States: starting → idle ↔ writing → ended.
- */
-class BatchWriter {
-  readonly hasStarted: Promise<boolean>
-  readonly #worker: Worker = new (threads().Worker)(entryFile('batch-thread'), { execArgv: [] })
-  readonly #waiting = new Queue<Waiting>()
-  #isEnded = false
-  #idle: NodeJS.Timeout | undefined
-
-  constructor() {
-    this.hasStarted = once(this.#worker, 'message').then(
-      () => true,
-      () => false,
-    )
-    void this.hasStarted.then(() => {
-      this.#worker.on('message', failures => this.#answer(failures))
-      this.#rest()
-    })
-    this.#worker.on('error', () => {}) // 'exit' follows
-    this.#worker.once('exit', () => this.#end())
   }
-
-  get isEnded(): boolean {
-    return this.#isEnded
-  }
-
-  /**
-   * Writes small packets, each under its path. Resolves to the errors, by position.
-   *
-   * @param owner the user to whom root gives the files
-   */
-  write(
-    paths: readonly string[],
-    packets: readonly Buffer[],
-    owner: Owner | undefined,
-  ): Promise<ReadonlyMap<number, Error>> {
-    return new Promise(settle => {
-      const size = paths.length
-      clearTimeout(this.#idle)
-      this.#worker.ref()
-      this.#waiting.push({ size, settle })
-      let end = 0
-      const ends = packets.map(({ length }) => (end += length))
-      this.#worker.postMessage({ paths, packets: Buffer.concat(packets), ends, owner } satisfies Chunk)
-    })
-  }
-
-  #answer(failures: ChunkFailures): void {
-    const errors = failures.map(
-      ([place, message, code]) => [place, Object.assign(new Error(message), { code })] as const,
-    )
-    this.#waiting.pop()?.settle(new Map(errors))
-    if (this.#waiting.size === 0) this.#rest()
-  }
-
-  #rest(): void {
-    this.#worker.unref()
-    this.#idle = setTimeout(() => void this.#worker.terminate(), IDLE_MS).unref()
-  }
-
-  #end(): void {
-    this.#isEnded = true
-    clearTimeout(this.#idle)
-    for (let each = this.#waiting.pop(); each !== undefined; each = this.#waiting.pop())
-      each.settle(allFailed(each.size))
-  }
-}
-
-function allFailed(size: number): ReadonlyMap<number, Error> {
-  const error = new Error('the thread that wrote it has ended; it may have been stored')
-  return new Map(Array.from({ length: size }, (_, place) => [place, error]))
+  return results
 }
 
 interface BatchOptions extends WriteOptions {
