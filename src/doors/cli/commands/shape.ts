@@ -36,20 +36,24 @@ export async function shape(
   const { output } = context
   output.purpose = 'look'
   const { by = FUNCTION, json: isJson = false } = options
-  return inEachSpool(spoolsOf(named, options, context), context, async ({ shown: directory, spool }) => {
-    if (by === '') throw new SpooldError('USAGE', '--by: expected a key of the tasks, got nothing')
-    const shape = new Shape(by, Date.now())
-    const store = await openTaskStore(spool)
-    const printer = hiding(await hideOf(store, directory, output), shape)
-    const isWhole = await list(directory, store, { ...ALIVE, isJson }, printer, output)
-    if (isJson) output.json({ spooler: directory, by, boundsMinutes: BOUNDS, rows: shape.rows })
-    else {
-      const table = new Table(COLUMNS, PLAIN, line => output.painted(line))
-      for (const row of shape.rows) table.add(row)
-      table.end()
-    }
-    return isWhole ? 0 : 1
-  })
+  return inEachSpool(
+    await spoolsOf(named, options, context),
+    context,
+    async ({ shown: directory, spool }) => {
+      if (by === '') throw new SpooldError('USAGE', '--by: expected a key of the tasks, got nothing')
+      const shape = new Shape(by, Date.now())
+      const store = await openTaskStore(spool)
+      const printer = hiding(await hideOf(store, directory, output), shape)
+      const isWhole = await list(directory, store, { ...ALIVE, isJson }, printer, output)
+      if (isJson) output.json({ spooler: directory, by, boundsMinutes: BOUNDS, rows: shape.rows })
+      else {
+        const table = new Table(COLUMNS, PLAIN, line => output.painted(line))
+        for (const row of shape.rows) table.add(row)
+        table.end()
+      }
+      return isWhole ? 0 : 1
+    },
+  )
 }
 
 const ALIVE = {
