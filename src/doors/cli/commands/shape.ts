@@ -1,5 +1,6 @@
 import { selectionOf } from '../../../admin/operate/selection.js'
 import { SpooldError } from '../../../base/errors.js'
+import { cutPrintable } from '../../../base/printable.js'
 import { openTaskStore } from '../../../engines/open-engine.js'
 import { arrivedMsOf, TASK_STATES, type TaskView } from '../../../engines/spool/admin/task-view.js'
 import type { CommandContext } from '../context.js'
@@ -108,8 +109,7 @@ class Shape {
   #valueOf({ file: { vars } }: TaskView): string {
     const value = lastValueOf(vars, this.#key)
     if (value === undefined) return NONE
-    const text = terminalName(Buffer.from(value, 'latin1'))
-    return text.length > LONGEST_VALUE ? `${text.slice(0, LONGEST_VALUE - 1)}…` : text
+    return cutPrintable(terminalName(Buffer.from(value, 'latin1')), LONGEST_VALUE)
   }
 
   #countsOf(value: string): number[] {
