@@ -30,6 +30,20 @@ export function printableJson(json: string): string {
   return json.replace(UNSAFE_IN_JSON, char => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }
 
+/** What is shown for one character: an escape of ours or of JSON, or itself. */
+const SHOWN = /\\(?:x[\da-f]{2}|u\{[\da-f]+\}|u[\da-f]{4}|.)|./gsu
+
+/** Cuts escaped text to this length, and never inside an escape; a cut one ends in `…`. */
+export function cutPrintable(text: string, longest: number): string {
+  if (text.length <= longest) return text
+  let end = 0
+  for (const [shown] of text.matchAll(SHOWN)) {
+    if (end + shown.length >= longest) break
+    end += shown.length
+  }
+  return `${text.slice(0, end)}…`
+}
+
 const BARE_WORD = /^[\w@%+=:,./-]+$/
 
 /**

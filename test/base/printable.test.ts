@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { printable, printableLines } from '#src/base/printable.js'
+import { cutPrintable, printable, printableLines } from '#src/base/printable.js'
 
 describe('a name for people', () => {
   it('escapes what a terminal would obey, and what turns the direction of text around', () => {
@@ -14,6 +14,17 @@ describe('a name for people', () => {
 
   it('is otherwise unchanged', () => {
     assert.equal(printable('café 日本 {5/7}'), 'café 日本 {5/7}')
+  })
+})
+
+describe('escaped text that is too long', () => {
+  it('is cut between what stands for its characters, and not inside an escape or a character', () => {
+    const text = `é${printable('\x1b\u202e\u{e0041}')}\\n\\\\x41😀`
+    const cuts = Array.from({ length: text.length + 1 }, (_, longest) => cutPrintable(text, longest))
+    const whole = ['é', '\\x1b', '\\u202e', '\\u{e0041}', '\\n', '\\\\', 'x', '4', '1', '😀']
+    const ends = whole.map((_, n) => `${whole.slice(0, n).join('')}…`)
+    assert.deepEqual([...new Set(cuts)], [...ends, text])
+    for (const [longest, cut] of cuts.entries()) assert.ok(cut.length <= Math.max(1, longest), cut)
   })
 })
 

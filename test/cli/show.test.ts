@@ -94,6 +94,13 @@ describe('spoold show', () => {
     assert.equal(json.body, 'x'.repeat(1000))
   })
 
+  it('cuts no escape of a huge value', async () => {
+    for (const blanks of ['', ' ', '  ', '   ']) {
+      const path = drop(spoolDirectory(), 'a', packet({ value: `${blanks}${'\x7f'.repeat(100)}` }))
+      assert.match(await show(path), /"value" = " {0,3}(\\x7f)+… \(\d+ bytes\)/)
+    }
+  })
+
   it('shows several tasks, and says which of them it could not show', async () => {
     const spool = spoolDirectory()
     const paths = ['a', 'b', 'c'].map(name => drop(spool, name, packet({ name })))

@@ -183,6 +183,26 @@ module = noapp:app
     )
   })
 
+  it('by check, with its path alone for a file that is missing, and without its modules for a chdir that is missing', {
+    skip: skipUnless('python3'),
+  }, async () => {
+    const directory = dirname(spoolDirectory())
+    write(directory, {
+      'file.ini': `[uwsgi]\nspooler = spool\npython = ${PYTHON}\nspooler-import = tasks.py\n`,
+      'chdir.ini': `[uwsgi]\nspooler = spool\npython = ${PYTHON}\nchdir = nowhere\nimport = tasks\n`,
+    })
+    const file = await spoold(['check', 'file.ini'], { cwd: directory })
+    assert.match(
+      file.stdout,
+      /^file.ini:4: error: spooler-import: \S+\/tasks.py cannot be read: .*\nfile.ini: 1 error, 0 warnings\n$/,
+    )
+    const chdir = await spoold(['check', 'chdir.ini'], { cwd: directory })
+    assert.match(
+      chdir.stdout,
+      /^chdir.ini:4: error: chdir: expected a directory, got \S+\/nowhere\nchdir.ini: 1 error, 0 warnings\n$/,
+    )
+  })
+
   const runsTypeScript = 'typescript' in process.features && process.features.typescript !== false
   it('by check, in TypeScript that a handler imports', {
     skip: !runsTypeScript && 'this Node runs no TypeScript',

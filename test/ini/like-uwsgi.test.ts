@@ -259,6 +259,7 @@ const SAME: Readonly<Record<string, Readonly<Record<string, Snippet>>>> = {
       .map(end => `for = a\nx = %(_)\n${end} = 1\ny = %(_)\n`)
       .join(''),
     'an end that ends nothing': 'endif\na = 1\nend\n',
+    'an else outside of a block': 'else\na = 1\nif-env = NOPE\nb = 1\nendif\nelse\nc = 1\nendif\nd = 1\n',
     'a block that is never ended': 'for = a b\nx = %(_)\n',
     'a block does not end with its file': {
       files: { 'a.ini': '[uwsgi]\nfor = a b\n', 'b.ini': '[uwsgi]\nx = %(_)\nend\ny = %(_)\n' },

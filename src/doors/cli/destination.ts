@@ -33,10 +33,10 @@ export interface EnqueueDestination {
 }
 
 /** Returns the destination that the flags name. @throws SpooldError USAGE, USER_UNKNOWN */
-export function destinationOf(
+export async function destinationOf(
   { spooler, ini, socket }: DestinationOptions,
   context: CommandContext,
-): EnqueueDestination {
+): Promise<EnqueueDestination> {
   if ([spooler, ini, socket].filter(place => place !== undefined).length !== 1)
     throw new SpooldError('USAGE', 'say where, with one of --spooler DIR, --ini FILE and --socket ADDRESS')
   if (socket !== undefined) return { destination: { socket }, writer: () => null }
@@ -45,8 +45,8 @@ export function destinationOf(
 }
 
 /** The destination given by a configuration's spools. The other options, valid or not, concern only the daemon. */
-function destinationOfIni(file: string, context: CommandContext): EnqueueDestination {
-  const { options, spools } = readIni(file, context)
+async function destinationOfIni(file: string, context: CommandContext): Promise<EnqueueDestination> {
+  const { options, spools } = await readIni(file, context)
   const [first] = spools
   // tasks of external spools are run under another configuration
   const isUnordered = spools.every(spool => !spool.isExternal && spool.options.spoolerOrdered === false)

@@ -9,6 +9,7 @@ import { configureHidden } from '../../engines/spool/hidden-keys.js'
 import { isPriorityDirectory, STATE_DIRECTORY } from '../../engines/spool/names.js'
 import type { TaskStore } from '../../engines/task-store.js'
 import { type ResolvedOptions, resolveOptions } from '../../formats/config/options.js'
+import { directoriesIn } from '../../formats/config/spools.js'
 import { readConfig } from '../../formats/ini/read-config.js'
 import { formatProblem } from '../../formats/ini/setting.js'
 import { keysOf } from '../../formats/protocol/hide.js'
@@ -18,6 +19,7 @@ import { becomeOnlyOwner, realSpool } from './acting-owner.js'
 import type { CommandContext } from './context.js'
 import { ofServer } from './exit-code.js'
 import { readVersion } from './version.js'
+import { whenAnswered } from './when-answered.js'
 
 /** The words of a command line name spools, and tasks in them, in the same way for every command. */
 
@@ -40,16 +42,17 @@ type Told = Pick<CommandContext, 'output' | 'ownProcess'>
 
 /**
  * Reads a configuration for its spools or its sockets. Other errors in it concern only the daemon: one line on standard error
- * tells of them.
+ * tells of them. Waits until the disks of the spools have answered.
  *
  * @throws SpooldError CONFIG_INVALID if the configuration names no spool, or no socket
  */
-export function readIni(
+export async function readIni(
   file: string,
   { output, ownProcess }: Told,
   wanted: 'spooler' | 'socket' = 'spooler',
-): ResolvedOptions {
+): Promise<ResolvedOptions> {
   const config = readConfig({ environment: {}, commandLine: [], files: [file], version: readVersion() })
+  if (wanted === 'spooler') await whenAnswered(directoriesIn(config.settings), output)
   const resolved = resolveOptions(config)
   believeUserOf(resolved.options)
   const [problem, ...others] = config.problems.errors
@@ -74,8 +77,8 @@ function believeUserOf({ uid }: { readonly uid: string | null }): void {
 }
 
 /** Returns the spools of a configuration, each once; those of other daemons come last. @throws SpooldError CONFIG_INVALID */
-function spoolsIn(file: string, told: Told): Place[] {
-  const { spools, options } = readIni(file, told)
+async function spoolsIn(file: string, told: Told): Promise<Place[]> {
+  const { spools, options } = await readIni(file, told)
   const own = spools.filter(({ isExternal }) => !isExternal)
   const places = distinct([...own, ...spools].map(({ directory }) => placeAt(directory)))
   for (const { spool } of places) configureHidden(toByteString(spool), keysOf(options.spoolerHide))
@@ -88,7 +91,11 @@ function spoolsIn(file: string, told: Told): Place[] {
  *
  * @throws SpooldError USAGE, CONFIG_INVALID, ADDRESS_INVALID
  */
-export function spoolsOf(words: readonly string[], { ini }: IniOptions, told: Told): readonly Place[] {
+export async function spoolsOf(
+  words: readonly string[],
+  { ini }: IniOptions,
+  told: Told,
+): Promise<readonly Place[]> {
   if (words.length > 0) return distinct(words.map(placeAt))
   if (ini === undefined) throw new SpooldError('USAGE', 'name a spool directory, or --ini FILE')
   return spoolsIn(ini, told)
@@ -197,7 +204,7 @@ export async function tasksOf(
   besides: readonly Place[] = [],
 ): Promise<Array<NamedTask | GoneTask>> {
   if (words.length === 0) return []
-  const configured = ini === undefined ? [] : spoolsIn(ini, context)
+  const configured = ini === undefined ? [] : await spoolsIn(ini, context)
   const tell = (error: SpooldError) => {
     if (context.ownProcess.part === undefined) fault(error)
   }

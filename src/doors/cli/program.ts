@@ -1,10 +1,8 @@
 import { existsSync } from 'node:fs'
-import { statfs } from 'node:fs/promises'
 import { Command, CommanderError, Help, Option } from 'commander'
 import { errnoOf, SpooldError, toError } from '../../base/errors.js'
 import { nearestOf } from '../../formats/config/suggestion.js'
 import type { Setting } from '../../formats/ini/setting.js'
-import { isRedisAddress } from '../../formats/protocol/redis-address.js'
 import { obeyEarlySignals } from '../daemon/signals.js'
 import { refuseChangedBytes, refuseChangedDirectory } from './argument-bytes.js'
 import type { Command as CommandRow } from './command.js'
@@ -16,11 +14,10 @@ import type { Io } from './io.js'
 import { addOptionFlags, BACKGROUND_FLAG, completeAbbreviations, UNDER_ROOT_FLAG } from './option-flags.js'
 import { Output, ReaderGone } from './output.js'
 import { readVersion } from './version.js'
+import { whenAnswered } from './when-answered.js'
 
 /** How many spools a command holds open, however many it is for; above what any command uses at the same time. */
 const SPOOLS_HELD = 32
-/** A command says so when a disk has not answered for this long. */
-const SLOW_DISK_MS = 5000
 const WRONG_USAGE = new SpooldError('USAGE', 'the command line is wrong')
 const NAMES = ['help', ...COMMANDS.map(({ name }) => name)]
 
@@ -117,7 +114,8 @@ function createProgram(
         const { as, ...own } = options
         if (as !== undefined) await (await import('./acting-owner.js')).actAs(as, context.ownProcess)
         const act = await row.load()
-        await whenAnswered(words, context)
+        const values: readonly unknown[] = Object.values(own).flat()
+        await whenAnswered([...words, ...values.filter(value => typeof value === 'string')], output)
         const { holdStates } = await import('../../engines/spool/state-directory.js')
         holdStates(SPOOLS_HELD)
         done(await act(words, own, context))
@@ -138,27 +136,6 @@ function addCommand(program: Command, { name, summary, args, argsHelp, flags }: 
     command.addOption(option)
   }
   return command
-}
-
-/**
- * Resolves once the disks of these paths have answered. The question is asked in threads: a command asks its disk in this thread,
- * where it could neither say that it waits nor hear Ctrl-C.
- */
-async function whenAnswered(
-  paths: readonly string[],
-  { output }: Pick<CommandContext, 'output'>,
-): Promise<void> {
-  const waiting = new Set(paths.filter(path => !isRedisAddress(path)))
-  const ask = async (path: string) => {
-    await statfs(path).catch(() => {}) // whoever uses it is told
-    waiting.delete(path)
-  }
-  const slow = setTimeout(() => {
-    const [first] = waiting
-    output.complain(`waiting for the disk of ${first}, which has not answered for ${SLOW_DISK_MS / 1000} s`)
-  }, SLOW_DISK_MS)
-  await Promise.all([...waiting].map(ask))
-  clearTimeout(slow)
 }
 
 /** An operating system error needs no stack trace: it is not a bug of ours. */

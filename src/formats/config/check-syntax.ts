@@ -24,7 +24,8 @@ const NOT_FOUND = 3
 const LIBRARIES = ['library', 'last_resort', 'library/spoold/last_resort'].map(
   each => `${HOSTS_ROOT}/python/${each}`,
 )
-const MODULE = /^([A-Za-z_]\w*)(\.[A-Za-z_]\w*)*$/
+/** A module, and no file. */
+const MODULE = /^([A-Za-z_]\w*)(\.(?!py$)[A-Za-z_]\w*)*$/
 
 /** Returns the files and interpreters that would be run to load the handlers and algorithms of a configuration. */
 export function codeOf(resolved: ResolvedOptions): string[] {
@@ -52,6 +53,7 @@ export function checkSyntax(
   as?: { readonly uid: number; readonly gid: number },
 ): void {
   const home = resolve(resolved.options.chdir ?? '.')
+  const isHomeThere = statsOf(home)?.isDirectory() === true
   const path = searchPath(resolved.environment)
   /** The result per file, because several spools may share a handler. */
   const parsed = new Map<string, string | undefined>()
@@ -66,8 +68,8 @@ export function checkSyntax(
       const interpreter =
         language === 'javascript' ? undefined : interpreterOf(language, spool.options, home, path)
       if (statsOf(file)?.isFile() !== true) {
-        // a file that is missing is already reported, so only modules remain
-        const [, module] = (language === 'python' && MODULE.exec(value)) || []
+        // a file or a chdir that is missing is already reported, so only modules remain
+        const [, module] = (isHomeThere && language === 'python' && MODULE.exec(value)) || []
         if (module === undefined || interpreter === undefined) continue
         const paths = [
           ...spool.options.pythonpath.flatMap(glob).map(each => resolve(home, each)),

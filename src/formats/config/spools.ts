@@ -84,6 +84,15 @@ interface AllSpools {
   readonly anySpool: SpoolSettings
 }
 
+/** Returns the directories that these settings name for spools, without a look at their disks. */
+export function directoriesIn(settings: readonly Setting[]): string[] {
+  return settings.flatMap(({ key, value }) => {
+    if (key === 'spooler' || key === 'spooler-external') return [value]
+    if (key !== 'spooler2') return []
+    return parseKeyvals(value).flatMap(item => (item.key === DIRECTORY.name ? (item.value ?? []) : []))
+  })
+}
+
 /**
  * Returns the spools in order. A spool that a `spooler2` describes is a single spool, even if other options name its directory
  * too: for uWSGI, which does not know `spooler2`, that directory is a `spooler` or `spooler-external`.

@@ -64,7 +64,7 @@ export class IniLogic {
     if (key !== ELSE) return false
     const block = this.#block
     if (block === undefined || block.isElse || LOOPS.has(block.opening.key))
-      this.#problems.error(where, '"else" belongs between an if and its end')
+      this.#problems.warning(where, '"else" has no effect here: it belongs between an if and its end, once')
     else this.#block = { ...block, isElse: true, verdict: block.verdict ?? this.#judge(block.opening) }
     return true
   }

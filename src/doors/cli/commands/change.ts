@@ -40,7 +40,7 @@ export async function changeTasks(
   const report = new ChangeReport(action, options, output)
   const spools = words.filter(word => isSpool(word, options))
   const isWhole = words.length === 0 || spools.length > 0
-  const wholes = isWhole ? spoolsOf(spools, options, context) : []
+  const wholes = isWhole ? await spoolsOf(spools, options, context) : []
   const [whole] = wholes
   if (whole !== undefined && selection.isAll && options.all !== true)
     throw new SpooldError('USAGE', `which tasks in ${whole.shown}? Use filters, or --all`)

@@ -55,7 +55,7 @@ export async function quiet(
   const last = args.at(-1)
   const isWord = last === 'on' || last === 'off'
   const state = isWord ? last : 'on'
-  const spools = spoolsOf(isWord ? args.slice(0, -1) : args, options, context)
+  const spools = await spoolsOf(isWord ? args.slice(0, -1) : args, options, context)
   return asOwners(ownProcess, spools, async mine => {
     const { daemons, silent } = await findDaemons(mine)
     let code = complainOf(silent, output)
@@ -105,7 +105,7 @@ export async function scale(
     for (const daemon of daemons) code = Math.max(code, await codeOf(daemon, output, tell))
     return code
   }
-  const places = spoolsOf(args.slice(0, -1), options, context)
+  const places = await spoolsOf(args.slice(0, -1), options, context)
   return inEachSpool(places, context, scaleOne, done => `${done} scaled`)
 }
 
@@ -141,7 +141,7 @@ export async function signal(
     throw new SpooldError('USAGE', `expected a signal number from 0 to 255, got ${describe(number)}`)
   if ((socket === undefined) === (ini === undefined))
     throw new SpooldError('USAGE', 'say where: --socket ADDRESS or --ini FILE')
-  const [first = ''] = ini === undefined ? [] : readIni(ini, context, 'socket').options.socket
+  const [first = ''] = ini === undefined ? [] : (await readIni(ini, context, 'socket')).options.socket
   await sendSignal(Number(number), { socket: socket ?? first })
   return 0
 }

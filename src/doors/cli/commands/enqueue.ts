@@ -32,7 +32,7 @@ export async function enqueue(
   options: EnqueueOptions,
   context: CommandContext,
 ): Promise<number> {
-  const target = destinationOf(options, context)
+  const target = await destinationOf(options, context)
   const { at, priority, id, body, json, quiet = false } = options
   if (args.length === 0 && body === undefined && json === undefined)
     throw new SpooldError('USAGE', 'the task is empty: give it key=value pairs, --body FILE or --json FILE')

@@ -39,9 +39,9 @@ export async function fsck(
   const { part, runParts } = ownProcess
   const { signal } = interruption
   output.purpose = repair ? 'change' : 'judge'
-  const config = ini === undefined ? unconfigured() : readIni(ini, context)
+  const config = ini === undefined ? unconfigured() : await readIni(ini, context)
   const own = config.spools.filter(({ isExternal }) => !isExternal).map(({ directory }) => directory)
-  const places = spoolsOf(named.length > 0 ? named : own, {}, context)
+  const places = await spoolsOf(named.length > 0 ? named : own, {}, context)
   const all = places.filter(({ spool }) => !isRedisAddress(spool))
   if (all.length === 0 || named.some(isRedisAddress))
     throw new SpooldError(

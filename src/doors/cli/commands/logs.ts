@@ -38,7 +38,7 @@ export async function logs(
   output.purpose = 'look'
   const { level = 'info' } = options
   if (!LEVELS.some(each => each === level)) throw wrongArg('--level', LEVELS.join(', '), level)
-  return asOwners(ownProcess, spoolsOf(named, options, context), async spools => {
+  return asOwners(ownProcess, await spoolsOf(named, options, context), async spools => {
     const { daemons, silent } = await findDaemons(spools)
     for (const { place, because } of silent)
       output.complain(`${place.shown}: ${because}; is its log in a file?`)

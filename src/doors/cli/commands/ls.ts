@@ -59,7 +59,7 @@ export async function ls(
   output.purpose = 'look'
   keepHeapSmall()
   const order = orderOf(options)
-  const places = spoolsOf(named, options, context)
+  const places = await spoolsOf(named, options, context)
   const nowMs = Date.now()
   let isFirst = true
   return inEachSpool(places, context, async ({ shown: directory, spool }) => {

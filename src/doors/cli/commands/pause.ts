@@ -37,7 +37,7 @@ export async function pause(
   { key, until, ini, json = false }: PauseOptions,
   context: CommandContext,
 ): Promise<number> {
-  const places = spoolsOf(named, ini === undefined ? {} : { ini }, context)
+  const places = await spoolsOf(named, ini === undefined ? {} : { ini }, context)
   const pair = onlyPair(key)
   const sinceMs = Date.now()
   const untilMs = until === undefined ? null : timeArg('--until', until, sinceMs) * 1000
@@ -66,7 +66,7 @@ export async function resume(
   { key, all = false, ini, json = false }: ResumeOptions,
   context: CommandContext,
 ): Promise<number> {
-  const places = spoolsOf(named, ini === undefined ? {} : { ini }, context)
+  const places = await spoolsOf(named, ini === undefined ? {} : { ini }, context)
   const pair = onlyPair(key)
   if (all && pair !== null) throw new SpooldError('USAGE', 'say either --key or --all')
   const resumeOne = async ({ shown: directory, spool }: Place) => {

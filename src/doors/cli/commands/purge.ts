@@ -29,7 +29,7 @@ export async function purge(
   const { dryRun = false, json = false } = options
   output.purpose = dryRun ? 'look' : 'change'
   const limits = limitsOf(options)
-  const places = spoolsOf(named, options, context)
+  const places = await spoolsOf(named, options, context)
   const progress = new Progress(output, 'dead letter')
   let [expected, removed] = [0, 0]
   const tally = () => `${countText(removed)} of ${countText(expected)} removed`

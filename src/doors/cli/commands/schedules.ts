@@ -35,7 +35,7 @@ export async function schedules(
   const [verb, another] = VERBS.filter(each => options[each] !== undefined)
   if (another !== undefined) throw new SpooldError('USAGE', `say either --${verb} or --${another}`)
   const { json = false } = options
-  const places = spoolsOf(named, options, context)
+  const places = await spoolsOf(named, options, context)
   if (verb === undefined) {
     context.output.purpose = 'look'
     return inEachSpool(places, context, place => list(place, json, context))

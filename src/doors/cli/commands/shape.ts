@@ -1,5 +1,6 @@
 import { selectionOf } from '../../../admin/operate/selection.js'
 import { SpooldError } from '../../../base/errors.js'
+import { cutPrintable } from '../../../base/printable.js'
 import { openTaskStore } from '../../../engines/open-engine.js'
 import { arrivedMsOf, TASK_STATES, type TaskView } from '../../../engines/spool/admin/task-view.js'
 import type { CommandContext } from '../context.js'
@@ -36,20 +37,24 @@ export async function shape(
   const { output } = context
   output.purpose = 'look'
   const { by = FUNCTION, json: isJson = false } = options
-  return inEachSpool(spoolsOf(named, options, context), context, async ({ shown: directory, spool }) => {
-    if (by === '') throw new SpooldError('USAGE', '--by: expected a key of the tasks, got nothing')
-    const shape = new Shape(by, Date.now())
-    const store = await openTaskStore(spool)
-    const printer = hiding(await hideOf(store, directory, output), shape)
-    const isWhole = await list(directory, store, { ...ALIVE, isJson }, printer, output)
-    if (isJson) output.json({ spooler: directory, by, boundsMinutes: BOUNDS, rows: shape.rows })
-    else {
-      const table = new Table(COLUMNS, PLAIN, line => output.painted(line))
-      for (const row of shape.rows) table.add(row)
-      table.end()
-    }
-    return isWhole ? 0 : 1
-  })
+  return inEachSpool(
+    await spoolsOf(named, options, context),
+    context,
+    async ({ shown: directory, spool }) => {
+      if (by === '') throw new SpooldError('USAGE', '--by: expected a key of the tasks, got nothing')
+      const shape = new Shape(by, Date.now())
+      const store = await openTaskStore(spool)
+      const printer = hiding(await hideOf(store, directory, output), shape)
+      const isWhole = await list(directory, store, { ...ALIVE, isJson }, printer, output)
+      if (isJson) output.json({ spooler: directory, by, boundsMinutes: BOUNDS, rows: shape.rows })
+      else {
+        const table = new Table(COLUMNS, PLAIN, line => output.painted(line))
+        for (const row of shape.rows) table.add(row)
+        table.end()
+      }
+      return isWhole ? 0 : 1
+    },
+  )
 }
 
 const ALIVE = {
@@ -104,8 +109,7 @@ class Shape {
   #valueOf({ file: { vars } }: TaskView): string {
     const value = lastValueOf(vars, this.#key)
     if (value === undefined) return NONE
-    const text = terminalName(Buffer.from(value, 'latin1'))
-    return text.length > LONGEST_VALUE ? `${text.slice(0, LONGEST_VALUE - 1)}…` : text
+    return cutPrintable(terminalName(Buffer.from(value, 'latin1')), LONGEST_VALUE)
   }
 
   #countsOf(value: string): number[] {

@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import { counted, times } from '../../../base/counted.js'
 import { doEach } from '../../../base/each.js'
 import { SpooldError } from '../../../base/errors.js'
-import { printable } from '../../../base/printable.js'
+import { cutPrintable, printable } from '../../../base/printable.js'
 import { displayName } from '../../../base/task/ref.js'
 import { openTaskStore } from '../../../engines/open-engine.js'
 import { arrivedMsOf, seenTask, type TaskView } from '../../../engines/spool/admin/task-view.js'
@@ -217,5 +217,5 @@ function cut(bytes: Buffer): string {
   const text = isUtf8(bytes)
     ? printable(JSON.stringify(bytes.toString('utf8')))
     : `base64 ${bytes.toString('base64')}`
-  return text.length > MAX_SHOWN_CHARS ? `${text.slice(0, MAX_SHOWN_CHARS)}…` : text
+  return cutPrintable(text, MAX_SHOWN_CHARS)
 }

@@ -44,7 +44,7 @@ export async function status(
   if (control !== undefined) return report(await statusAt(control, needsCount), thresholds, options, output)
   if (directories.length === 0 && ini === undefined)
     throw new SpooldError('USAGE', 'name a spool directory, --ini FILE or --control PATH')
-  const places = spoolsOf(directories, options, context)
+  const places = await spoolsOf(directories, options, context)
   return asOwners(ownProcess, places, async mine => {
     const statuses: SpoolStatus[][] = []
     const look = async ([i, { shown }]: [number, Place]) => {

@@ -33,7 +33,7 @@ export async function top(
   const { output, ownProcess, env, screen } = context
   output.purpose = 'look'
   const places =
-    control === undefined ? spoolsOf(named, options, context) : await spoolsAt(control, named, options)
+    control === undefined ? await spoolsOf(named, options, context) : await spoolsAt(control, named, options)
   checkTerminal(env)
   const owners = new Set(places.map(({ spool }) => ownerOf(spool)?.uid))
   if (owners.size > 1)

@@ -1,4 +1,4 @@
-import { printable } from '../../../base/printable.js'
+import { cutPrintable, printable } from '../../../base/printable.js'
 import { failureLine } from '../../../base/task/failure-text.js'
 import { baseName, displayName, type Ref } from '../../../base/task/ref.js'
 import {
@@ -81,6 +81,5 @@ function kindOf({ file: { vars } }: TaskView, mayReadPayload: boolean): string |
 function summaryOf(vars: Vars, kind: string | null): string {
   const shown = valuesOf(vars).filter(({ key }) => kind === null || key !== TASK_KEY)
   const pairs = shown.map(({ key, value }) => `${key}=${value.slice(0, LONGEST_SUMMARY)}`)
-  const text = printable(displayName(pairs.join(', ')))
-  return text.length > LONGEST_SUMMARY ? `${text.slice(0, LONGEST_SUMMARY)}…` : text
+  return cutPrintable(printable(displayName(pairs.join(', '))), LONGEST_SUMMARY)
 }
