@@ -100,7 +100,7 @@ redis.call('HSET', KEYS[2], 'progress', cjson.encode(record))
 return 1`
 
 /**
- * KEYS active, stalled, failed, events; ARGV prefix, token, ms, why, 1: only what Redis cannot read. Makes a dead letter of what
+ * KEYS active, failed, events; ARGV prefix, token, ms, why, 1: only what Redis cannot read. Makes a dead letter of what
  * was pulled with this token and is no task, whatever it is: BullMQ's own script would read it.
  *
  * @returns the ids
@@ -118,12 +118,11 @@ for _, id in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do
   if redis.call('GET', job .. ':lock') == ARGV[2] and not (ARGV[5] == '1' and isReadable(job)) then
     redis.call('DEL', job .. ':lock')
     redis.call('LREM', KEYS[1], 1, id)
-    redis.call('SREM', KEYS[2], id)
-    redis.call('ZADD', KEYS[3], ARGV[3], id)
+    redis.call('ZADD', KEYS[2], ARGV[3], id)
     if redis.call('TYPE', job).ok == 'hash' then
       redis.call('HSET', job, 'failedReason', ARGV[4], 'finishedOn', ARGV[3])
     end
-    redis.call('XADD', KEYS[4], 'MAXLEN', '~', 10000, '*', 'event', 'failed', 'jobId', id, 'failedReason', ARGV[4],
+    redis.call('XADD', KEYS[3], 'MAXLEN', '~', 10000, '*', 'event', 'failed', 'jobId', id, 'failedReason', ARGV[4],
       'prev', 'active')
     found[#found + 1] = id
   end
@@ -174,9 +173,26 @@ const LET_GO = `
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 return redis.call('DEL', KEYS[1])`
 
+/** KEYS active; ARGV prefix. It only reads. @returns the ids of the active jobs whose locks nobody has */
+const UNLOCKED = `
+local found = {}
+for _, id in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do
+  if redis.call('EXISTS', ARGV[1] .. id .. ':lock') == 0 then found[#found + 1] = id end
+end
+return found`
+
 /**
- * KEYS active; ARGV ms, and for each lock the prefix of its queue, an id and a token. Renews locks as BullMQ's own extendLocks
- * does. A lock that expired while Redis or the holder stood still is taken again if nobody has taken the job since: then the job
+ * KEYS active, job, lock; ARGV id, token, ms. Takes the lock of an active job that nobody has.
+ *
+ * @returns 0: somebody has it, or the job is not active; 1: taken; 2: taken, and what is there is no job
+ */
+const TAKE_UNLOCKED = `
+if not redis.call('LPOS', KEYS[1], ARGV[1]) then return 0 end
+if not redis.call('SET', KEYS[3], ARGV[2], 'NX', 'PX', ARGV[3]) then return 0 end
+return redis.call('TYPE', KEYS[2]).ok == 'hash' and 1 or 2`
+
+/**
+ * KEYS active; ARGV ms, and for each lock the prefix of its queue, an id and a token. Renews locks. A lock that expired while Redis or the holder stood still is taken again if nobody has taken the job since: then the job
  * is in the list of active jobs, without a lock, and the last claim that began it is the one that asks.
  */
 const RENEW = `
@@ -187,7 +203,6 @@ for i = 2, #ARGV, 3 do
   if holder == token or (not holder and redis.call('HGET', prefix .. id, 'holder') == token
       and redis.call('LPOS', prefix .. 'active', id)) then
     redis.call('SET', lock, token, 'PX', ARGV[1])
-    redis.call('SREM', prefix .. 'stalled', id)
   end
 end`
 
@@ -328,11 +343,13 @@ const SCRIPTS = {
   removeAndBegin: { keys: 14, lua: REMOVE_AND_BEGIN, calls: 'moveToFinished' },
   writeRecord: { keys: 2, lua: WRITE_RECORD },
   cutShort: { keys: 2, lua: CUT_SHORT },
-  setAside: { keys: 4, lua: SET_ASIDE },
+  setAside: { keys: 3, lua: SET_ASIDE },
   removeNoJob: { keys: 5, lua: REMOVE_NO_JOB },
   handOver: { keys: 1, lua: HAND_OVER },
   heldBy: { keys: 1, lua: HELD_BY },
   letGo: { keys: 1, lua: LET_GO },
+  unlocked: { keys: 1, lua: UNLOCKED },
+  takeUnlocked: { keys: 3, lua: TAKE_UNLOCKED },
   renew: { keys: 1, lua: RENEW },
   look: { keys: 1, lua: LOOK },
   setLimit: { keys: 3, lua: SET_LIMIT },
