@@ -289,6 +289,46 @@ for i = 3, #ARGV do
 end
 return found`
 
+/** KEYS sets; ARGV from, how many. It only reads. @returns the members at these places of all sets together, by their scores */
+const MERGED = `
+local least, most = -9007199254740992, 9007199254740992
+local function text(score)
+  return score == least and '-inf' or score == most and '+inf' or string.format('%.0f', score)
+end
+local function below(key, score) return redis.call('ZCOUNT', key, '-inf', '(' .. text(score)) end
+local function allBelow(score)
+  local sum = 0
+  for _, key in ipairs(KEYS) do sum = sum + below(key, score) end
+  return sum
+end
+-- how many members of each set are among so many of all
+local function ranksAt(count)
+  local low, high = least, most
+  while high - low > 1 do
+    local middle = math.floor((low + high) / 2)
+    if allBelow(middle) <= count then low = middle else high = middle end
+  end
+  local ranks, left = {}, count - allBelow(low)
+  for i, key in ipairs(KEYS) do
+    local equal = redis.call('ZCOUNT', key, text(low), (high == most and '' or '(') .. text(high))
+    local taken = math.min(left, equal)
+    ranks[i], left = below(key, low) + taken, left - taken
+  end
+  return ranks
+end
+local starts, ends = ranksAt(tonumber(ARGV[1])), ranksAt(ARGV[1] + ARGV[2])
+local found = {}
+for i, key in ipairs(KEYS) do
+  local here = ends[i] > starts[i] and redis.call('ZRANGE', key, starts[i], ends[i] - 1, 'WITHSCORES') or {}
+  for j = 1, #here, 2 do found[#found + 1] = { id = here[j], score = tonumber(here[j + 1]), place = #found } end
+end
+table.sort(found, function(a, b)
+  if a.score ~= b.score then return a.score < b.score end
+  return a.place < b.place
+end)
+for i, each in ipairs(found) do found[i] = each.id end
+return found`
+
 /**
  * KEYS job, wait, prioritized, delayed, failed, events; ARGV id, the record that it has, where it may be (1: it waits, 2: it is
  * dead), where it goes (delayed or failed), its score there, the name of the event, fields and values. Moves a job that does not
@@ -364,6 +404,7 @@ const SCRIPTS = {
   forgetIds: { keys: 1, lua: FORGET_IDS },
   now: { keys: 1, lua: NOW },
   peek: { keys: 4, lua: PEEK },
+  merged: { keys: undefined, lua: MERGED },
   relocate: { keys: 6, lua: RELOCATE },
   arrive: { keys: 7, lua: ARRIVE },
 } as const satisfies Record<string, Script>
