@@ -247,7 +247,7 @@ export class SpoolQueue {
 
   /** Makes a job due whose lock nobody has. */
   async recover(id: string): Promise<void> {
-    const keys = [this.key('active'), this.key(id), this.#lock(id)]
+    const keys = [this.key('active'), this.key(id), this.#lock(id), this.key('stalled')]
     const token = randomUUID()
     const taken = await this.connection.run('takeUnlocked', ...keys, id, token, this.connection.lockMs)
     if (taken === 1) await this.putBack(id, token)

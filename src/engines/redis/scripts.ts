@@ -182,23 +182,26 @@ end
 return found`
 
 /**
- * KEYS active, job, lock; ARGV id, token, ms. Takes the lock of an active job that nobody has.
+ * KEYS active, job, lock, stalled; ARGV id, token, ms. Takes the lock of an active job that nobody has.
  *
  * @returns 0: somebody has it, or the job is not active; 1: taken; 2: taken, and what is there is no job
  */
 const TAKE_UNLOCKED = `
+redis.call('DEL', KEYS[4]) -- nothing here uses this set, and BullMQ fails to put the job back if it is none
 if not redis.call('LPOS', KEYS[1], ARGV[1]) then return 0 end
 if not redis.call('SET', KEYS[3], ARGV[2], 'NX', 'PX', ARGV[3]) then return 0 end
 return redis.call('TYPE', KEYS[2]).ok == 'hash' and 1 or 2`
 
 /**
  * KEYS active; ARGV ms, and for each lock the prefix of its queue, an id and a token. Renews locks. A lock that expired while Redis or the holder stood still is taken again if nobody has taken the job since: then the job
- * is in the list of active jobs, without a lock, and the last claim that began it is the one that asks.
+ * is in the list of active jobs, without a lock, and the last claim that began it is the one that asks. Nothing here uses the set
+ * of stalled jobs, and BullMQ settles no job if it is none.
  */
 const RENEW = `
 for i = 2, #ARGV, 3 do
   local prefix, id, token = ARGV[i], ARGV[i + 1], ARGV[i + 2]
   local lock = prefix .. id .. ':lock'
+  redis.call('DEL', prefix .. 'stalled')
   local holder = redis.call('GET', lock)
   if holder == token or (not holder and redis.call('HGET', prefix .. id, 'holder') == token
       and redis.call('LPOS', prefix .. 'active', id)) then
@@ -389,7 +392,7 @@ const SCRIPTS = {
   heldBy: { keys: 1, lua: HELD_BY },
   letGo: { keys: 1, lua: LET_GO },
   unlocked: { keys: 1, lua: UNLOCKED },
-  takeUnlocked: { keys: 3, lua: TAKE_UNLOCKED },
+  takeUnlocked: { keys: 4, lua: TAKE_UNLOCKED },
   renew: { keys: 1, lua: RENEW },
   look: { keys: 1, lua: LOOK },
   setLimit: { keys: 3, lua: SET_LIMIT },
