@@ -55,6 +55,20 @@ function suite(redis: ReturnType<typeof startRedis>): void {
     assert.match(stdout, /^ran\nSPOOL_UNUSABLE .*\/broken: WRONGTYPE /)
   })
 
+  it('an application stores the outcome of its task, and ends, although the set of stalled jobs has another type', async () => {
+    const spooler = redis.address('stalled')
+    await client.set('bull:stalled:stalled', 'no set')
+    const { ended } = program(`
+      import { Spoold, Tasks } from ${INDEX}
+      const tasks = new Tasks()
+      const quick = tasks.task('quick', () => console.log('ran'))
+      const app = new Spoold({ spooler: '${spooler}', tasks })
+      await quick.schedule()
+      await app.start({ stopWhenEmpty: true, block: true })`)
+    assert.deepEqual(await ended, { code: 0, stdout: 'ran\n', stderr: '' })
+    assert.equal(await client.llen('bull:stalled:active'), 0)
+  })
+
   it('an application ends when it has stopped, even if Redis was killed', { timeout: 60_000 }, async () => {
     const mortal = startRedis()
     await mortal.ready()

@@ -132,9 +132,8 @@ export class RedisClaims implements Claims {
     return new RedisClaim(ref, { job, queue, token, terms, path, record, early, isOnce })
   }
 
-  #isOnce({ job, terms }: Locked): boolean {
-    const delivery = lastValue(job.vars, DELIVERY_KEY) ?? terms?.delivery ?? this.#options.delivery
-    return delivery === 'at-most-once'
+  #isOnce(own: Locked): boolean {
+    return (deliveryOf(own) ?? this.#options.delivery) === 'at-most-once'
   }
 
   /** Settles what the last run left. @returns the record of a task that may run, as it is from now on */
@@ -142,8 +141,9 @@ export class RedisClaims implements Claims {
     const { job, queue, token, terms } = own
     const { lastRun: known, ...record } = job.record
     const cut = lastRun ?? known
-    // the mark of the run before it, with which it was fetched
-    const hasNotBegun = record.past !== 'died-once' && this.#isOnce(own) && cut?.kind !== 'cancelled'
+    // the mark of the run before it, with which it was fetched; what the option alone makes so may have begun before the change
+    const isAlwaysOnce = deliveryOf(own) === 'at-most-once'
+    const hasNotBegun = record.past !== 'died-once' && isAlwaysOnce && cut?.kind !== 'cancelled'
     const verdict = pastVerdict(record.past, hasNotBegun ? BLAMELESS : cut, record, this.#rules(terms))
     if (verdict.kind === 'run') return { ...record, past: verdict.past }
     const next = { ...recordAfter(record, verdict), past: 'none' as const }
@@ -251,16 +251,17 @@ export class RedisClaims implements Claims {
   }
 
   /**
-   * Removes a task that is done. The job that is fetched with this begins in the same step, with the same mark. A task that is
-   * delivered at most once is marked only by its own begin: if this process dies before it has learned what it fetched, that task
-   * has not begun.
+   * Removes a task that is done. The job that is fetched with this begins in the same step, with the same mark, unless tasks are
+   * delivered at most once here. Such a task is marked only by its own begin: if this process dies before it has learned what it
+   * fetched, that task has not begun.
    *
    * @param mayBeDone true if the removal was tried before, and the reply was lost
    */
   #remove(own: RedisClaim, mayBeDone: boolean, next: Ref | undefined): Promise<void> {
     const { job, queue, token, mark } = own
     const pullsNext = !mayBeDone && this.#pulls.mayFetch(queue, next)
-    return queue.removeDone(job.json, token, pullsNext, mark === 'died-once' ? undefined : mark).then(
+    const marksNext = mark !== 'died-once' && this.#options.delivery === 'at-least-once'
+    return queue.removeDone(job.json, token, pullsNext, marksNext ? mark : undefined).then(
       fetched => {
         if (fetched !== undefined) this.#pulls.fetched(fetched)
       },
@@ -370,6 +371,11 @@ function begun(own: RedisClaim, mark: Mark, fence: number): Report | undefined {
   }
   own.isSettled = true
   return { ref: own.ref, name: own.name, kind: 'locked', ranMs: 0 }
+}
+
+/** Returns how a task or its terms say that it is delivered; undefined: the option says so. */
+function deliveryOf({ job, terms }: Locked): string | undefined {
+  return lastValue(job.vars, DELIVERY_KEY) ?? terms?.delivery
 }
 
 /** Returns undefined if the claim has been settled or given up. */

@@ -18,8 +18,6 @@ import { commandOf, defineScripts, type ScriptName } from './scripts.js'
 const CLUSTER_IDLE_MS = 500
 /** How long the clock of Redis is calculated before Redis is asked for it again. */
 const CLOCK_VALID_MS = 30_000
-/** BullMQ is to give no job up, because spoold counts crashes itself. */
-const NO_LIMIT = 1_000_000_000
 
 interface Opened {
   readonly queue: Queue
@@ -35,7 +33,7 @@ export class Connection {
   readonly address: RedisAddress
   readonly lockMs: number
   /** How often claims are looked for that have ended because nobody renewed them. */
-  readonly stalledMs: number
+  readonly checkMs: number
   /** The commands of a Redis, or of a cluster. */
   readonly redis: RedisCommander & Pick<Redis, 'pipeline'>
   readonly #client: Redis | Cluster
@@ -90,11 +88,11 @@ export class Connection {
         this.#lastError = new Error('it is loading its data set, or does not answer')
       if (this.#interest === 0) this.#mayEnd()
     })
-    this.stalledMs = lockMs === address.lockMs ? address.checkMs : Math.ceil(lockMs / 3)
+    this.checkMs = lockMs === address.lockMs ? address.checkMs : Math.ceil(lockMs / 3)
     const options = {
       ...{ connection: this.#client, prefix: address.prefix, skipVersionCheck: true },
       skipMetasUpdate: true, // whoever only reads writes nothing, so that a replica can be read
-      ...{ lockDuration: lockMs, stalledInterval: this.stalledMs, maxStalledCount: NO_LIMIT },
+      lockDuration: lockMs,
     }
     this.#newQueue = name => new libraries.Queue(name, options)
   }

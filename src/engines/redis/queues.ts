@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { messageOf, toError } from '../../base/errors.js'
 import type { LastRun } from '../../base/task/last-run.js'
 import type { Report } from '../../base/task/report.js'
@@ -137,7 +138,7 @@ export class SpoolQueue {
    * @returns its id
    */
   async setAside(token: string, why: string, unlessReadable = false): Promise<string | undefined> {
-    const keys = ['active', 'stalled', 'failed', 'events', ''].map(type => this.key(type))
+    const keys = ['active', 'failed', 'events', ''].map(type => this.key(type))
     const nowMs = Math.floor(await this.connection.nowMs())
     const args = [token, nowMs, why, unlessReadable ? 1 : 0]
     const [id] = (await this.connection.run('setAside', ...keys, ...args)) as string[]
@@ -237,6 +238,20 @@ export class SpoolQueue {
     )
     if (told === 1) await this.putBack(id, token)
     if (told === 2) await this.setAside(token, UNREADABLE)
+  }
+
+  /** Returns the ids of the jobs that have been pulled, and whose locks nobody has. */
+  async unlocked(): Promise<readonly string[]> {
+    return (await this.connection.run('unlocked', this.key('active'), this.key(''))) as string[]
+  }
+
+  /** Makes a job due whose lock nobody has. */
+  async recover(id: string): Promise<void> {
+    const keys = [this.key('active'), this.key(id), this.#lock(id), this.key('stalled')]
+    const token = randomUUID()
+    const taken = await this.connection.run('takeUnlocked', ...keys, id, token, this.connection.lockMs)
+    if (taken === 1) await this.putBack(id, token)
+    if (taken === 2) await this.setAside(token, UNREADABLE)
   }
 
   /**

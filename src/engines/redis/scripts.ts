@@ -100,7 +100,7 @@ redis.call('HSET', KEYS[2], 'progress', cjson.encode(record))
 return 1`
 
 /**
- * KEYS active, stalled, failed, events; ARGV prefix, token, ms, why, 1: only what Redis cannot read. Makes a dead letter of what
+ * KEYS active, failed, events; ARGV prefix, token, ms, why, 1: only what Redis cannot read. Makes a dead letter of what
  * was pulled with this token and is no task, whatever it is: BullMQ's own script would read it.
  *
  * @returns the ids
@@ -118,12 +118,11 @@ for _, id in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do
   if redis.call('GET', job .. ':lock') == ARGV[2] and not (ARGV[5] == '1' and isReadable(job)) then
     redis.call('DEL', job .. ':lock')
     redis.call('LREM', KEYS[1], 1, id)
-    redis.call('SREM', KEYS[2], id)
-    redis.call('ZADD', KEYS[3], ARGV[3], id)
+    redis.call('ZADD', KEYS[2], ARGV[3], id)
     if redis.call('TYPE', job).ok == 'hash' then
       redis.call('HSET', job, 'failedReason', ARGV[4], 'finishedOn', ARGV[3])
     end
-    redis.call('XADD', KEYS[4], 'MAXLEN', '~', 10000, '*', 'event', 'failed', 'jobId', id, 'failedReason', ARGV[4],
+    redis.call('XADD', KEYS[3], 'MAXLEN', '~', 10000, '*', 'event', 'failed', 'jobId', id, 'failedReason', ARGV[4],
       'prev', 'active')
     found[#found + 1] = id
   end
@@ -174,20 +173,39 @@ const LET_GO = `
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 return redis.call('DEL', KEYS[1])`
 
+/** KEYS active; ARGV prefix. It only reads. @returns the ids of the active jobs whose locks nobody has */
+const UNLOCKED = `
+local found = {}
+for _, id in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do
+  if redis.call('EXISTS', ARGV[1] .. id .. ':lock') == 0 then found[#found + 1] = id end
+end
+return found`
+
 /**
- * KEYS active; ARGV ms, and for each lock the prefix of its queue, an id and a token. Renews locks as BullMQ's own extendLocks
- * does. A lock that expired while Redis or the holder stood still is taken again if nobody has taken the job since: then the job
- * is in the list of active jobs, without a lock, and the last claim that began it is the one that asks.
+ * KEYS active, job, lock, stalled; ARGV id, token, ms. Takes the lock of an active job that nobody has.
+ *
+ * @returns 0: somebody has it, or the job is not active; 1: taken; 2: taken, and what is there is no job
+ */
+const TAKE_UNLOCKED = `
+redis.call('DEL', KEYS[4]) -- nothing here uses this set, and BullMQ fails to put the job back if it is none
+if not redis.call('LPOS', KEYS[1], ARGV[1]) then return 0 end
+if not redis.call('SET', KEYS[3], ARGV[2], 'NX', 'PX', ARGV[3]) then return 0 end
+return redis.call('TYPE', KEYS[2]).ok == 'hash' and 1 or 2`
+
+/**
+ * KEYS active; ARGV ms, and for each lock the prefix of its queue, an id and a token. Renews locks. A lock that expired while Redis or the holder stood still is taken again if nobody has taken the job since: then the job
+ * is in the list of active jobs, without a lock, and the last claim that began it is the one that asks. Nothing here uses the set
+ * of stalled jobs, and BullMQ settles no job if it is none.
  */
 const RENEW = `
 for i = 2, #ARGV, 3 do
   local prefix, id, token = ARGV[i], ARGV[i + 1], ARGV[i + 2]
   local lock = prefix .. id .. ':lock'
+  redis.call('DEL', prefix .. 'stalled')
   local holder = redis.call('GET', lock)
   if holder == token or (not holder and redis.call('HGET', prefix .. id, 'holder') == token
       and redis.call('LPOS', prefix .. 'active', id)) then
     redis.call('SET', lock, token, 'PX', ARGV[1])
-    redis.call('SREM', prefix .. 'stalled', id)
   end
 end`
 
@@ -274,6 +292,46 @@ for i = 3, #ARGV do
 end
 return found`
 
+/** KEYS sets; ARGV from, how many. It only reads. @returns the members at these places of all sets together, by their scores */
+const MERGED = `
+local least, most = -9007199254740992, 9007199254740992
+local function text(score)
+  return score == least and '-inf' or score == most and '+inf' or string.format('%.0f', score)
+end
+local function below(key, score) return redis.call('ZCOUNT', key, '-inf', '(' .. text(score)) end
+local function allBelow(score)
+  local sum = 0
+  for _, key in ipairs(KEYS) do sum = sum + below(key, score) end
+  return sum
+end
+-- how many members of each set are among so many of all
+local function ranksAt(count)
+  local low, high = least, most
+  while high - low > 1 do
+    local middle = math.floor((low + high) / 2)
+    if allBelow(middle) <= count then low = middle else high = middle end
+  end
+  local ranks, left = {}, count - allBelow(low)
+  for i, key in ipairs(KEYS) do
+    local equal = redis.call('ZCOUNT', key, text(low), (high == most and '' or '(') .. text(high))
+    local taken = math.min(left, equal)
+    ranks[i], left = below(key, low) + taken, left - taken
+  end
+  return ranks
+end
+local starts, ends = ranksAt(tonumber(ARGV[1])), ranksAt(ARGV[1] + ARGV[2])
+local found = {}
+for i, key in ipairs(KEYS) do
+  local here = ends[i] > starts[i] and redis.call('ZRANGE', key, starts[i], ends[i] - 1, 'WITHSCORES') or {}
+  for j = 1, #here, 2 do found[#found + 1] = { id = here[j], score = tonumber(here[j + 1]), place = #found } end
+end
+table.sort(found, function(a, b)
+  if a.score ~= b.score then return a.score < b.score end
+  return a.place < b.place
+end)
+for i, each in ipairs(found) do found[i] = each.id end
+return found`
+
 /**
  * KEYS job, wait, prioritized, delayed, failed, events; ARGV id, the record that it has, where it may be (1: it waits, 2: it is
  * dead), where it goes (delayed or failed), its score there, the name of the event, fields and values. Moves a job that does not
@@ -328,11 +386,13 @@ const SCRIPTS = {
   removeAndBegin: { keys: 14, lua: REMOVE_AND_BEGIN, calls: 'moveToFinished' },
   writeRecord: { keys: 2, lua: WRITE_RECORD },
   cutShort: { keys: 2, lua: CUT_SHORT },
-  setAside: { keys: 4, lua: SET_ASIDE },
+  setAside: { keys: 3, lua: SET_ASIDE },
   removeNoJob: { keys: 5, lua: REMOVE_NO_JOB },
   handOver: { keys: 1, lua: HAND_OVER },
   heldBy: { keys: 1, lua: HELD_BY },
   letGo: { keys: 1, lua: LET_GO },
+  unlocked: { keys: 1, lua: UNLOCKED },
+  takeUnlocked: { keys: 4, lua: TAKE_UNLOCKED },
   renew: { keys: 1, lua: RENEW },
   look: { keys: 1, lua: LOOK },
   setLimit: { keys: 3, lua: SET_LIMIT },
@@ -347,6 +407,7 @@ const SCRIPTS = {
   forgetIds: { keys: 1, lua: FORGET_IDS },
   now: { keys: 1, lua: NOW },
   peek: { keys: 4, lua: PEEK },
+  merged: { keys: undefined, lua: MERGED },
   relocate: { keys: 6, lua: RELOCATE },
   arrive: { keys: 7, lua: ARRIVE },
 } as const satisfies Record<string, Script>

@@ -30,7 +30,9 @@ export class Watch {
   #looking: Promise<void> | undefined
   #isDirty = false
   #pauseMs = PAUSE_MS
-  #stalledAt = Number.NEGATIVE_INFINITY
+  #checkedAt = Number.NEGATIVE_INFINITY
+  /** Since when active jobs have been seen without a lock, by their keys, on the clock of `performance.now()`. */
+  #unlocked: ReadonlyMap<string, number> = new Map()
   /** Why Redis is not reached, as people were told; undefined: it is reached. */
   #told: string | undefined
   /**
@@ -127,7 +129,7 @@ export class Watch {
     try {
       await this.#connection.reach(this.#closed.signal)
       this.#view = await lookAt(this.#connection)
-      await this.#recoverStalled() // a Redis that takes no writes refuses this, and its connection ends
+      await this.#recoverLost() // a Redis that takes no writes refuses this, and its connection ends
       if (!this.#isOpen) return
       this.#isTriedAgain = false
       if (this.#told !== undefined && (!this.#isRefusing || sumOf(this.#view, 'due') === 0))
@@ -151,15 +153,28 @@ export class Watch {
     this.#reached()
   }
 
-  /** Makes jobs due again whose holders died with their machine, or with their master. */
-  async #recoverStalled(): Promise<void> {
+  /**
+   * Makes jobs due again whose holders died with their machine, or with their master. All locks expire at once when the clock of
+   * Redis is set forward, or Redis stood still. Holders that live take them again at their next renewal, so a job is lost only
+   * if its lock stays away for longer than that, by the clock of this process, which nobody can set.
+   */
+  async #recoverLost(): Promise<void> {
     const now = performance.now()
-    if (now - this.#stalledAt < this.#connection.stalledMs) return
-    const recover = (queue: SpoolQueue) => queue.use(all => all.getBackend().moveStalledJobsToWait())
-    // a key that is no job stops the script that meets it, once
-    const recovered = await Promise.all(this.#queues.map(queue => recover(queue).catch(unlessUnreadable)))
-    this.#stalledAt = now // a Redis that refuses this is asked again at the next look
-    if (recovered.some(jobs => jobs !== null && jobs.length > 0)) this.look()
+    const { checkMs, lockMs } = this.#connection
+    if (now - this.#checkedAt < checkMs) return
+    const unlocked = new Map<string, number>()
+    const lost: Array<Promise<unknown>> = []
+    for (const queue of this.#queues)
+      for (const id of (await queue.unlocked().catch(unlessUnreadable)) ?? []) {
+        const key = queue.key(id)
+        const since = this.#unlocked.get(key) ?? now
+        if (now - since < lockMs / 2) unlocked.set(key, since)
+        else lost.push(queue.recover(id).catch(unlessUnreadable))
+      }
+    await Promise.all(lost)
+    this.#unlocked = unlocked
+    this.#checkedAt = now // a Redis that refuses this is asked again at the next look
+    if (lost.length > 0) this.look()
   }
 
   /** The queues, as far as they have been seen. */
@@ -172,8 +187,8 @@ export class Watch {
     const nextDueMs = firstOf(this.#view, 'nextDueMs')
     const { nowMs } = this.#view
     const dueInMs = nextDueMs === undefined ? REGULAR_MS : Math.max(1, nextDueMs - nowMs)
-    const { stalledMs: stalledInMs } = this.#connection
-    this.#timer = setTimeout(() => this.look(), Math.min(REGULAR_MS, dueInMs, stalledInMs))
+    const { checkMs } = this.#connection
+    this.#timer = setTimeout(() => this.look(), Math.min(REGULAR_MS, dueInMs, checkMs))
   }
 
   async #follow(): Promise<void> {

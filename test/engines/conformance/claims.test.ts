@@ -200,6 +200,15 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       assert.equal((await refusalOf(three, ref)).kind, 'set-aside')
     })
 
+    it('count the crash of a run that began as at least once, though the task is delivered at most once now', async () => {
+      const { spool, ref, one } = await withTask()
+      const two = await spool.claims({ delivery: 'at-most-once' })
+      await beginOf(one, ref)
+      const lastRun = await spool.died(one, ref, { kind: 'crash', cause: 'its process was killed' })
+      const claim = await claimOf(two, ref, lastRun)
+      assert.deepEqual([claim.attempt, claim.hasCrashed, claim.isOnce], [2, true, true])
+    })
+
     it('count for nothing if the worker died before the run began', async () => {
       const { spool, ref, one, two } = await withTask()
       await claimOf(one, ref)

@@ -26,6 +26,7 @@ import { Connection } from '#src/engines/redis/connection.js'
 import { RedisEnqueuer } from '#src/engines/redis/enqueuer.js'
 import { RedisFeed } from '#src/engines/redis/feed.js'
 import { type Libraries, loadLibraries } from '#src/engines/redis/libraries.js'
+import { SpoolQueue } from '#src/engines/redis/queues.js'
 import { RedisTaskStore } from '#src/engines/redis/records/task-store.js'
 import { ticketRef } from '#src/engines/redis/refs.js'
 import { RedisUpkeep } from '#src/engines/redis/upkeep.js'
@@ -109,13 +110,8 @@ function redisSpool({ leaseMs }: TestSpoolOptions = {}): TestSpool {
         const record = JSON.parse((await server.client.hget(key(id), 'progress')) ?? '{}')
         await server.client.hset(key(id), 'progress', JSON.stringify({ ...record, lastRun }))
         await server.client.del(`${key(id)}:lock`)
-        await server.client.sadd(key('stalled'), id)
+        await new SpoolQueue(connect()).recover(id)
       }
-      await until('the jobs are back', async () => {
-        await server.client.del(key('stalled-check'))
-        const found = await connect().use(queue => queue.getBackend().moveStalledJobsToWait())
-        return found.length > 0 || (await server.client.llen(key('active'))) === 0
-      })
       return undefined
     },
   }
@@ -200,10 +196,7 @@ function foreignJobs(client: Redis, key: string): NonNullable<TestSpool['foreign
     'a key that is no job, among delayed jobs': notAJob(() =>
       client.zadd(`${key}delayed`, OLD * 4096, 'evil'),
     ),
-    'a key that is no job, among active and stalled jobs': notAJob(async () => {
-      await client.lpush(`${key}active`, 'evil')
-      await client.sadd(`${key}stalled`, 'evil')
-    }),
+    'a key that is no job, among active jobs': notAJob(() => client.lpush(`${key}active`, 'evil')),
     'a key that is no job, among failed jobs': notAJob(() => client.zadd(`${key}failed`, OLD, 'evil')),
     'an infinite priority': async () => {
       await hash({})()

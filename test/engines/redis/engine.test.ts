@@ -293,6 +293,27 @@ describe('the engine on Redis', { skip: missing }, () => {
     assert.equal(await redis.client.get(taken), 'of somebody else')
   })
 
+  it('leaves a renewed task to its worker although all locks expire at once, as when the clock of Redis is set forward', async () => {
+    const lockMs = 3000
+    const { enqueuer, claims, feed, key } = openSpool(lockMs)
+    await enqueuer.store(requestFrom({ n: 1 }))
+    const worker = claims()
+    const claim = await beginOf(worker, 'ticket')
+    const masters = [feed(), feed()]
+    for (const master of masters) {
+      await master.open(() => {})
+      await sleep(lockMs / 6) // they look for lost tasks at different times
+    }
+    for (let jumps = 0; jumps < 3; jumps++) {
+      for (const each of await redis.client.keys(key('*')))
+        if ((await redis.client.pttl(each)) > 0) await redis.client.del(each)
+      await sleep(lockMs / 3)
+      masters[0]?.leases?.keep([leaseOf(claim)])
+    }
+    assert.equal((await worker.settle(claim, OK, 1)).kind, 'ok')
+    for (const master of masters) master.close()
+  })
+
   it('passes what a master says of a run that was cut short on to the next claim at once', async () => {
     const { enqueuer, claims, feed } = openSpool()
     const master = feed()

@@ -10,6 +10,7 @@ import { RedisEnqueuer } from '#src/engines/redis/enqueuer.js'
 import { RedisFeed } from '#src/engines/redis/feed.js'
 import { type Libraries, loadLibraries } from '#src/engines/redis/libraries.js'
 import { queuesOf } from '#src/engines/redis/queues.js'
+import { RedisTaskStore } from '#src/engines/redis/records/task-store.js'
 import { ticketRef } from '#src/engines/redis/refs.js'
 import { RedisUpkeep } from '#src/engines/redis/upkeep.js'
 import { parseRedisAddress } from '#src/formats/protocol/redis-address.js'
@@ -170,11 +171,10 @@ describe('limited tasks on Redis', { skip: missing }, () => {
     await store('few', 0)
     const gone = await beginOf(claims({ few: 1 }), 'first')
     await redis.client.del(key(`${gone.name}:lock`, 'few'))
-    await redis.client.sadd(key('stalled', 'few'), gone.name)
     const [, queue] = await queuesOf(connect())
     assert.equal(queue?.task, 'few')
-    await redis.client.del(key('stalled-check', 'few'))
-    assert.deepEqual(await queue.use(all => all.getBackend().moveStalledJobsToWait()), [gone.name])
+    assert.deepEqual(await queue.unlocked(), [gone.name])
+    await queue.recover(gone.name)
     const worker = claims({ few: 1 })
     const report = await refused(worker, ticketFor('few'))
     assert.equal(report.kind, 'set-aside', 'its only attempt was the crash')
@@ -182,6 +182,32 @@ describe('limited tasks on Redis', { skip: missing }, () => {
     const { dead } = await upkeep.stats()
     assert.deepEqual([dead.count, dead.byReason], [1, { attempts: 1 }])
     assert.equal((await upkeep.purge({ maxAgeMs: null, maxCount: 0 })).removed, 1)
+  })
+
+  it('are listed by time among all dead letters, from any place on, in both directions', async () => {
+    const { connect, key } = openSpool()
+    await redis.client.hset(key('spoold:limited'), { few: key('', 'few'), odd: key('', 'odd') })
+    const times = [5, 1, 3, 3, 7, 3, 9, 3, 2, 8, 3, '+inf'] as const
+    for (const [i, atMs] of times.entries()) {
+      const queue = [undefined, 'few', 'odd'][i % 3]
+      await redis.client.zadd(key('failed', queue), atMs, `job${i}`)
+      await redis.client.hset(key(`job${i}`, queue), { timestamp: 1, finishedOn: i })
+    }
+    const store = await RedisTaskStore.open(connect())
+    const page = async (from: number, most: number, isReversed: boolean) => {
+      const { tasks, looked } = await store.part(['dead'], from, most, isReversed)
+      assert.equal(looked, tasks.length)
+      return tasks.map(({ ref }) => ref)
+    }
+    const whole = await page(0, 99, false)
+    const timeOf = (ref: string) =>
+      Number(times[Number(ref.slice(3))] === '+inf' ? 99 : times[Number(ref.slice(3))])
+    assert.deepEqual(whole.map(timeOf), [1, 2, 3, 3, 3, 3, 3, 5, 7, 8, 9, 99])
+    assert.equal(new Set(whole).size, times.length)
+    for (let from = 0; from <= times.length; from++) {
+      assert.deepEqual(await page(from, 4, false), whole.slice(from, from + 4))
+      assert.deepEqual(await page(from, 4, true), whole.toReversed().slice(from, from + 4))
+    }
   })
 
   it('may have any name', async () => {

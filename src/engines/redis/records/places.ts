@@ -2,39 +2,33 @@ import type { Connection } from '../connection.js'
 import type { SpoolQueue } from '../queues.js'
 import type { Part } from './walk.js'
 
-/** Parts of all queues, one after the other. */
+/** Parts of all queues, one after the other; the dead letters of all queues are in the order of their time. */
 interface Order {
   readonly parts: readonly Part[]
   readonly queues: readonly SpoolQueue[]
   readonly isReversed: boolean
 }
 
-interface Places {
-  readonly queue: SpoolQueue
-  readonly ids: readonly string[]
-}
-
 /** Returns the ids at these places of an order. Redis counts the ids before them, without reading them. */
-export async function placesFrom(
+export async function idsAt(
   connection: Connection,
   { parts, queues, isReversed }: Order,
   from: number,
   most: number,
-): Promise<Places[]> {
-  const found: Places[] = []
-  let [before, left] = [from, most]
+): Promise<string[]> {
+  const found: string[] = []
+  let before = from
   for (const part of isReversed ? [...parts].reverse() : parts)
-    for (const queue of queues) {
+    for (const group of part.place === 'failed' ? [queues] : queues.map(queue => [queue])) {
+      const left = most - found.length
       if (left === 0) return found
-      const { first, count } = await boundsOf(connection, queue, part)
+      const bounds = await Promise.all(group.map(queue => boundsOf(connection, queue, part)))
+      const count = bounds.reduce((sum, { count }) => sum + count, 0)
       const here = Math.min(left, Math.max(0, count - before))
       if (here > 0) {
-        const ids = await idsAt(connection, queue, part, {
-          from: isReversed ? first + count - before - here : first + before,
-          count: here,
-        })
-        found.push({ queue, ids: isReversed ? ids.reverse() : ids })
-        left -= here
+        const range = { from: isReversed ? count - before - here : before, count: here }
+        const ids = await idsOf(connection, group, part, { ...range, first: bounds[0]?.first ?? 0 })
+        found.push(...(isReversed ? ids.reverse() : ids))
       }
       before = Math.max(0, before - count)
     }
@@ -54,18 +48,21 @@ async function boundsOf(connection: Connection, queue: SpoolQueue, { place, min,
 }
 
 /** Returns ids by their ranks. A list is taken from at its end, so its ranks are reversed. */
-function idsAt(
+async function idsOf(
   connection: Connection,
-  queue: SpoolQueue,
+  group: readonly SpoolQueue[],
   { place }: Part,
-  { from, count }: { readonly from: number; readonly count: number },
+  { first, from, count }: { readonly first: number; readonly from: number; readonly count: number },
 ): Promise<string[]> {
   const { redis } = connection
-  const key = queue.key(place)
+  const [key = '', ...others] = group.map(queue => queue.key(place))
+  if (others.length > 0)
+    return (await connection.run('merged', 1 + others.length, key, ...others, from, count)) as string[]
+  const start = first + from
   return connection.use(async () =>
     isList(place)
-      ? (await redis.lrange(key, -from - count, -from - 1)).reverse()
-      : redis.zrange(key, from, from + count - 1),
+      ? (await redis.lrange(key, -start - count, -start - 1)).reverse()
+      : redis.zrange(key, start, start + count - 1),
   )
 }
 

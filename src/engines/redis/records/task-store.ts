@@ -24,7 +24,7 @@ import { CHANGING, changeJob, remove, TRIES } from './change.js'
 import { awaitEnds } from './ends.js'
 import { pauseQueues, readPauses, resumeQueues } from './pauses.js'
 import { type Peeked, peekAll, SLICE } from './peek.js'
-import { placesFrom } from './places.js'
+import { idsAt } from './places.js'
 import { forgetKey, receive } from './receive.js'
 import { moveJob } from './send.js'
 import { viewOf } from './task-view.js'
@@ -177,16 +177,15 @@ export class RedisTaskStore implements TaskStore {
   }
 
   async part(states: readonly TaskState[], from: number, most: number, isReversed: boolean) {
-    const found = await placesFrom(
+    const ids = await idsAt(
       this.#connection,
       { parts: partsOf(states, this.#nowMs), queues: this.#queues, isReversed },
       from,
       most,
     )
     const tasks: TaskView[] = []
-    for (const { queue, ids } of found)
-      for (const job of await peekAll(this.#connection, queue, ids)) tasks.push(viewOf(job, this.#nowMs))
-    return { tasks, looked: found.reduce((sum, { ids }) => sum + ids.length, 0) }
+    for await (const slice of this.#viewAll(ids)) tasks.push(...slice)
+    return { tasks, looked: ids.length }
   }
 
   async body({ ref }: TaskView, mostBytes = Number.POSITIVE_INFINITY): Promise<Buffer> {
