@@ -56,8 +56,8 @@ async function groupPage(context: PageContext, at: SpoolScene, reason: string) {
   const [group] = readParkedGroups(await context.daemon.ask('parked', args))
   const refs = group?.tasks ?? []
   const look = await place.look()
-  const shown = pageOf(
-    ref => group && parkedBy(look(ref), { reason: group.reason, detail: describeGroup(group) }),
+  const shown = await pageOf(
+    async ref => group && parkedBy(await look(ref), { reason: group.reason, detail: describeGroup(group) }),
     refs.slice(0, PAGE_SIZE),
     0,
   )
