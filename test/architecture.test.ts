@@ -97,7 +97,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'api/testing': [...BASE, 'formats/protocol', 'engines', 'runtime/tasks', 'api/tasks'],
   'doors/net': [...BASE, 'formats/protocol', 'formats/config', 'system'],
   'doors/http': [...BASE, 'formats/protocol', 'system', 'doors/net'],
-  'doors/control': [...FILES, 'formats/control', 'engines/control'],
+  'doors/control': [...FILES, 'formats/control', 'engines/control', 'doors/net'],
   'doors/exporter': [
     ...BASE,
     'formats/protocol',
