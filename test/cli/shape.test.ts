@@ -55,6 +55,20 @@ describe('spoold shape', () => {
     assert.deepEqual([rows[0].total, rows[1].name, rows[1].total], [1100, '(others)', 100])
   })
 
+  it('has a row for each value, however alike long ones begin, and cuts them for people alone', async () => {
+    const spool = spoolDirectory()
+    const values = ['a', 'b'].map(end => `${'x'.repeat(40)}${end}`)
+    for (const kind of values) drop(spool, named(1), packet({ kind }))
+    const shape = async (...flags: readonly string[]) =>
+      (await inProcess(['shape', ...flags, '--by', 'kind', spool])).stdout
+    const { rows } = JSON.parse(await shape('--json'))
+    assert.deepEqual(
+      rows.map(({ name, total }: { name: string; total: number }) => [name, total]),
+      [['TOTAL', 2], ...values.map(value => [value, 1])],
+    )
+    assert.equal((await shape()).match(/^x{29}… +1 +1 /gm)?.length, 2)
+  })
+
   it('names a directory that does not exist', async () => {
     const { code, stderr } = await inProcess(['shape', '/no/such/spool'])
     assert.equal(code, 1)

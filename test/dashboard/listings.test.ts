@@ -38,7 +38,7 @@ describe('the listings of a dashboard', () => {
       names.map(name => `.spoold/dead/${name}`),
     )
     assert.equal(isCut, false)
-    const { tasks } = pageOf(lookIn(spool), refs, 0)
+    const { tasks } = await pageOf(lookIn(spool), refs, 0)
     assert.deepEqual(
       tasks.map(({ letter }) => letter?.reason),
       ['cancelled', 'cancelled', 'cancelled'],
@@ -50,12 +50,12 @@ describe('the listings of a dashboard', () => {
     await changed('hold', spool, ...names)
     const { refs } = await recordedNames(spool)
     assert.deepEqual(new Set(refs), new Set(names))
-    const first = pageOf(lookIn(spool), refs, 0)
+    const first = await pageOf(lookIn(spool), refs, 0)
     assert.deepEqual([first.tasks.length, first.next, first.opened], [PAGE_SIZE, PAGE_SIZE, PAGE_SIZE])
     unlinkSync(`${spool}/${refs[PAGE_SIZE]}`)
-    const second = pageOf(lookIn(spool), refs, first.next ?? 0, ({ state }) => state === 'held')
+    const second = await pageOf(lookIn(spool), refs, first.next ?? 0, ({ state }) => state === 'held')
     assert.deepEqual([second.tasks.length, second.next], [9, null])
-    const none = pageOf(lookIn(spool), refs, 0, ({ state }) => state === 'retrying')
+    const none = await pageOf(lookIn(spool), refs, 0, ({ state }) => state === 'retrying')
     assert.deepEqual([none.tasks.length, none.next, none.opened], [0, null, PAGE_SIZE + 10])
   })
 

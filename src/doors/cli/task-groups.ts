@@ -7,13 +7,19 @@ import { errorOf, lastValueOf } from './task-rows.js'
 /** The values that the tasks of a group have in common, as byte strings; undefined where they have none. */
 type Values = ReadonlyArray<string | undefined>
 
-interface Group {
+export interface Group {
   readonly values: Values
   count: number
   bytes: number
   /** When the oldest task of the group arrived, or was buried; epoch ms. */
   oldestMs: number
+  /** How many tasks are of each age: younger than the bound of AGE_BOUNDS at this place, and last those that are older. */
+  readonly ages: number[]
 }
+
+const MINUTE = 60_000
+/** Ages in minutes, as in Postfix's qshape. */
+export const AGE_BOUNDS = [5, 10, 20, 40, 80, 160, 320, 640, 1280]
 
 const latin1 = (text: string) => Buffer.from(text).toString('latin1')
 
@@ -33,7 +39,7 @@ const FACTS = new Map<string, (task: TaskView) => string | undefined>([
 /** The names of the facts, for completion. */
 export const GROUP_FACTS = [...FACTS.keys()]
 /** The prefix of a word that is a key, for keys that have the name of a fact. */
-const KEY_PREFIX = 'key:'
+export const KEY_PREFIX = 'key:'
 
 /** The most groups. Tasks with further values are counted together, because values are strangers' input. */
 const MAX_GROUPS = 10_000
@@ -45,20 +51,27 @@ export type GroupSort = (typeof GROUP_SORTS)[number]
 export class TaskGroups {
   readonly #words: readonly string[]
   readonly #nowMs: number
+  readonly #most: number
   readonly #groups = new Map<string, Group>()
   #others: Group | undefined
 
   /** @param words facts and keys */
-  constructor(words: readonly string[], nowMs: number) {
+  constructor(words: readonly string[], nowMs: number, most = MAX_GROUPS) {
     this.#words = words
     this.#nowMs = nowMs
+    this.#most = most
   }
 
-  add(task: TaskView): void {
+  add(task: TaskView): true {
     const group = this.#groupOf(this.#words.map(word => valueFor(word, task)))
+    const sinceMs = sinceMsOf(task, this.#nowMs) ?? this.#nowMs
+    const younger = AGE_BOUNDS.findIndex(minutes => this.#nowMs - sinceMs < minutes * MINUTE)
+    const age = younger < 0 ? AGE_BOUNDS.length : younger
     group.count++
     group.bytes += task.file.bytes
-    group.oldestMs = Math.min(group.oldestMs, sinceMsOf(task, this.#nowMs) ?? this.#nowMs)
+    group.oldestMs = Math.min(group.oldestMs, sinceMs)
+    group.ages[age] = (group.ages[age] ?? 0) + 1
+    return true
   }
 
   /** Returns the groups in order; the one of the tasks that were counted together is the last. */
@@ -101,7 +114,7 @@ export class TaskGroups {
     const id = JSON.stringify(values)
     const known = this.#groups.get(id)
     if (known !== undefined) return known
-    if (this.#groups.size >= MAX_GROUPS) {
+    if (this.#groups.size >= this.#most) {
       this.#others ??= this.#emptyGroup([])
       return this.#others
     }
@@ -111,7 +124,7 @@ export class TaskGroups {
   }
 
   #emptyGroup(values: Values): Group {
-    return { values, count: 0, bytes: 0, oldestMs: this.#nowMs }
+    return { values, count: 0, bytes: 0, oldestMs: this.#nowMs, ages: [...AGE_BOUNDS, 0].map(() => 0) }
   }
 }
 

@@ -1,6 +1,6 @@
 import { closeSync, constants } from 'node:fs'
 import { lstat } from 'node:fs/promises'
-import { connect, createServer, type Server, type Socket } from 'node:net'
+import { connect, type Server } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { withDeadline } from '../../base/clock.js'
 import { errnoOf, quietly } from '../../base/errors.js'
@@ -20,6 +20,7 @@ import {
 } from '../../system/files/anchored-path.js'
 import { isLocal } from '../../system/files/stamps.js'
 import { tryHold } from '../../system/libc.js'
+import { type ListenSettings, startServer } from '../net/listen.js'
 
 /** The control socket of this daemon in one spool. */
 interface SpoolSocket {
@@ -32,8 +33,6 @@ interface SpoolSocket {
    */
   close(): Promise<void>
 }
-
-type Accept = (socket: Socket, listening: Server) => void
 
 /** The kernel caps the backlog at net.core.somaxconn. */
 const BACKLOG = 4096
@@ -53,13 +52,13 @@ const ANSWER_MS = 1000
  * @param spool its real path
  * @throws Error why it cannot listen there
  */
-export async function listenInSpool(spool: string, accept: Accept): Promise<SpoolSocket> {
+export async function listenInSpool(spool: string, accept: ListenSettings['accept']): Promise<SpoolSocket> {
   const bytes = toByteString(spool)
   const directory = holdDirectory(`${makeState(bytes)}/.`, `${bytes}/${STATE_DIRECTORY}`)
   const hidden = `${directory.path}/.control.${crypto().randomBytes(4).toString('hex')}`
   let server: Server | undefined
   try {
-    server = await startServer(hidden, accept)
+    server = await startServer({ path: hidden }, { backlog: BACKLOG, accept })
     chmodSync(hidden, 0o600)
     const name = await takeName(directory, hidden, await isLocal(bytes))
     return socketOf(server, directory, name, `${bytes}/${STATE_DIRECTORY}/${name}`)
@@ -70,18 +69,6 @@ export async function listenInSpool(spool: string, accept: Accept): Promise<Spoo
   } finally {
     removeQuietly(hidden)
   }
-}
-
-function startServer(path: string, accept: Accept): Promise<Server> {
-  const server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, socket => accept(socket, server))
-  return new Promise((resolve, reject) => {
-    server.once('error', reject)
-    server.listen({ path, backlog: BACKLOG }, () => {
-      server.off('error', reject)
-      server.on('error', () => {}) // a connection could not be accepted: out of descriptors
-      resolve(server)
-    })
-  })
 }
 
 /** @returns the name under which the socket can be reached */

@@ -4,7 +4,6 @@ import { messageOf, quietly, SpooldError } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import { subscribeLog } from '../../base/events/log-subscriber.js'
 import type { Log } from '../../base/log/log.js'
-import { controlHomeOf } from '../../engines/control/home.js'
 import { HiddenNotes } from '../../engines/hidden-notes.js'
 import { checkSpool, makeSpoolFor } from '../../engines/spool/permissions.js'
 import { SpoolTargets } from '../../engines/targets.js'
@@ -24,11 +23,13 @@ import { endOwners } from '../../system/owner-process.js'
 import { additionalGroups, become, type Identity, identityOf } from '../../system/privileges.js'
 import type { ServiceManager } from '../../system/systemd/service-manager.js'
 import { type CheckedConfig, checkAsUser } from '../check/check.js'
+import { dashboardOptions } from '../dashboard/messages.js'
+import { exporterOptions } from '../exporter/messages.js'
 import { actionsOf, type Orders } from './actions.js'
 import { configAction, unappliedWarning } from './configuration.js'
 import { DaemonControl } from './control.js'
 import { Drain, type DrainProgress } from './drain.js'
-import { dashboardOptions, exporterOptions, openDashboard, openExporter } from './http-process.js'
+import { openDashboard, openExporter } from './http-process.js'
 import { Lifecycle, stopWhenIdle, type TouchAsks, watchTouchReload } from './lifecycle.js'
 import type { RememberedLog } from './log-stream.js'
 import { MasterFifos } from './master-fifo.js'
@@ -357,17 +358,12 @@ export class Daemon {
     this.#endIdling()
     const parts = [this.#master, this.#schedules]
     this.#endIdling = stopWhenIdle(idleMsOf(config), parts, this.#events, () => void this.#stop())
-    await this.#publish(options, own, onRedis)
+    await this.#publish(options, [...own, ...onRedis])
   }
 
-  /**
-   * How people and programs see the daemon and act on it.
-   *
-   * @param local real paths of the directories that the daemon runs @param onRedis names of the spools on Redis
-   */
-  async #publish(options: Options, local: readonly string[], onRedis: readonly string[]): Promise<void> {
+  /** How people and programs see the daemon and act on it. @param spools those that it runs: real paths, and names on Redis */
+  async #publish(options: Options, spools: readonly string[]): Promise<void> {
     const hidden = keysOf(options.spoolerHide)
-    const spools = [...local, ...onRedis]
     this.#hide = new Hide(hidden)
     this.#stats.outdate()
     this.#lines.hide(this.#hide)
@@ -375,8 +371,7 @@ export class Daemon {
     await this.#fifos.serve(options.masterFifo)
     void this.#exporter.serve(exporterOptions(options))
     await this.#control.serve(options, spools)
-    const controls = [...local, ...onRedis.map(controlHomeOf)]
-    const shown = dashboardOptions(options, spools, controls, this.#surroundings.resolve)
+    const shown = dashboardOptions(options, spools, this.#surroundings.resolve)
     const isRefused = shown !== undefined && process.geteuid?.() === 0
     if (isRefused)
       this.#events.emit('dashboard-trouble', {

@@ -1,19 +1,11 @@
 import { type ChildProcess, fork } from 'node:child_process'
-import { messageOf, quietly } from '../../base/errors.js'
+import { messageOf } from '../../base/errors.js'
 import type { Emitter } from '../../base/events/emitter.js'
 import { entryFile } from '../../base/package-root.js'
-import type { Options } from '../../formats/config/option-table.js'
-import { parseAddress } from '../../formats/protocol/address.js'
-import { keysOf } from '../../formats/protocol/hide.js'
-import { isRedisAddress, redisAddressOf } from '../../formats/protocol/redis-address.js'
 import type { DaemonSnapshot } from '../../runtime/stats/snapshot.js'
 import type { DashboardOptions, FromDashboard, ToDashboard } from '../dashboard/messages.js'
 import type { AlarmMemory } from '../exporter/alarms.js'
-import type { ExporterOptions, FromExporter, PushOptions, ToExporter } from '../exporter/messages.js'
-import { parseAlarm } from '../net/alarm-target.js'
-import { needsInsecure } from '../net/check.js'
-import { parseDashboard } from '../net/dashboard-address.js'
-import { parseHostPort, parsePush } from '../net/stats-push.js'
+import type { ExporterOptions, FromExporter, ToExporter } from '../exporter/messages.js'
 
 interface HttpSurroundings {
   readonly events: Emitter
@@ -164,93 +156,4 @@ class HttpProcess<Wanted extends object, Heard, Said extends object> {
 
 function send(child: ChildProcess, message: object): void {
   if (child.connected) child.send(message, () => {})
-}
-
-/** @returns undefined if there is nothing to publish */
-export function exporterOptions(options: Options): ExporterOptions | undefined {
-  const { spoolerMetrics, spoolerMetricsFile: metricsFile, chmodSocket: mode } = options
-  const stats = statsOptions(options)
-  const metrics = spoolerMetrics === null ? null : { address: spoolerMetrics, mode }
-  const pushes = pushOptions(options)
-  const { spoolerAlarm, spoolerHttpInsecure: allowsPlain } = options
-  const alarms = spoolerAlarm.map(text => ({ ...parseAlarm(text), allowsPlain }))
-  const servesNone = stats === null && metrics === null && metricsFile === null
-  const isSilent = servesNone && pushes.length === 0 && alarms.length === 0
-  return isSilent ? undefined : { stats, metrics, metricsFile, pushes, alarms }
-}
-
-function statsOptions(options: Options): ExporterOptions['stats'] {
-  const { stats, statsHttp, statsMinified, statsNoCores, chmodSocket: mode } = options
-  if (stats === null || (statsHttp && needsInsecure(stats, options))) return null
-  return {
-    listener: { address: stats, mode },
-    isHttp: statsHttp,
-    isMinified: statsMinified,
-    withCores: !statsNoCores,
-  }
-}
-
-/** What the exporter pushes, and to where. */
-function pushOptions(options: Options): PushOptions[] {
-  const { statsPush, carbon } = options
-  const pushes = statsPush.flatMap(text => pushTo(text, options))
-  return carbon.length === 0 ? pushes : [...pushes, carbonPush(options)]
-}
-
-/** @returns undefined for a destination that only uWSGI knows; the check of the configuration has warned about it */
-function pushTo(text: string, options: Options): PushOptions[] {
-  const target = quietly(() => parsePush(text))
-  if (target === undefined) return []
-  const { statsPusherDefaultFreqMs, statsNoCores, statsMinified, statsdNoWorkers, statsdAllGauges } = options
-  const shared = { everyMs: statsPusherDefaultFreqMs, withCores: !statsNoCores }
-  if (target.kind === 'file')
-    return [{ ...shared, ...target, everyMs: target.everyMs ?? shared.everyMs, isMinified: statsMinified }]
-  return [{ ...shared, ...target, withWorkers: !statsdNoWorkers, allGauges: statsdAllGauges }]
-}
-
-/** The defaults of uWSGI's plugin; its id is the name of the first socket. */
-function carbonPush(options: Options): PushOptions {
-  const { carbon, socket, carbonFreqMs, carbonTimeoutMs, carbonRoot, carbonNoWorkers } = options
-  return {
-    kind: 'carbon',
-    withCores: false,
-    servers: carbon.map(parseHostPort),
-    everyMs: carbonFreqMs,
-    timeoutMs: carbonTimeoutMs,
-    id: options.carbonId ?? (socket[0] ?? 'spoold').replaceAll('.', '_'),
-    root: carbonRoot,
-    withWorkers: !carbonNoWorkers,
-    hostnameDots: options.carbonHostnameDots,
-    idleAverage: options.carbonIdleAvg,
-  }
-}
-
-/**
- * @param spools those that the daemon runs: real paths, and names on Redis
- * @param controls the directories with its control sockets
- * @param resolve resolves a path of the configuration
- * @returns undefined: there is nothing to show
- */
-export function dashboardOptions(
-  { spoolerDashboard, spoolerDashboardTokens: tokens, spoolerDashboardEnqueue, spoolerHide }: Options,
-  spools: readonly string[],
-  controls: readonly string[],
-  resolve: (path: string) => string,
-): DashboardOptions | undefined {
-  if (spoolerDashboard.length === 0) return undefined
-  const addresses = spoolerDashboard.map(text => {
-    const parsed = parseDashboard(text)
-    const isPath = parseAddress(parsed.address).kind === 'unix'
-    return isPath ? { ...parsed, address: resolve(parsed.address) } : parsed
-  })
-  return {
-    addresses,
-    tokensFile: tokens === null ? null : resolve(tokens),
-    allowsNewWork: spoolerDashboardEnqueue,
-    hide: keysOf(spoolerHide),
-    spools,
-    redisAddresses: spools.filter(isRedisAddress).map(redisAddressOf),
-    controls,
-    pid: process.pid,
-  }
 }

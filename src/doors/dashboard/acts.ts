@@ -102,10 +102,11 @@ interface Outcome {
 
 async function onTask(c: Context<Env>, { name, place, form }: Act, action: TaskAction): Promise<Outcome> {
   const ref = refIn(place, c.req.param('ref') ?? '')
-  const task = ref === undefined ? undefined : await (await place.look())(ref)
+  const store = await place.open({ asksDaemons: true })
+  const task = ref === undefined ? undefined : await store.view(ref)
   if (task === undefined) throw new PageError(404, 'this task is gone: it has run, or was removed')
   return audited(c, place, { action: name, task: displayName(task.ref) }, async () => {
-    const changed = await actOnTask(await place.open(), task, action, form)
+    const changed = await actOnTask(store, task, action, form)
     return { isGood: changed.kind === 'done', text: outcomeText(changed, action) }
   })
 }

@@ -1,7 +1,7 @@
 import { getRequestListener } from '@hono/node-server'
 import { parseAddress } from '../../formats/protocol/address.js'
 import { Hide } from '../../formats/protocol/hide.js'
-import { nameOfRedis } from '../../formats/protocol/redis-address.js'
+import { isRedisAddress, nameOfRedis } from '../../formats/protocol/redis-address.js'
 import { GuardedServer } from '../http/guarded-server.js'
 import { keepListening } from '../http/listener.js'
 import type { DashboardAddress } from '../net/dashboard-address.js'
@@ -65,14 +65,13 @@ export class Dashboard {
 }
 
 function appOf(
-  { spools, redisAddresses, controls, pid, tokensFile, allowsNewWork, hide }: DashboardOptions,
+  { spools, controls, pid, tokensFile, allowsNewWork, hide }: DashboardOptions,
   trouble: (message: string) => void,
 ): DashboardApp {
-  for (const address of redisAddresses) nameOfRedis(address) // remembers the logins, because spools are opened by name
   const daemon = new DaemonLink(controls, pid)
   daemon.watch()
   return dashboardApp({
-    spools: new Spools(spools),
+    spools: new Spools(spools.map(each => (isRedisAddress(each) ? nameOfRedis(each) : each))),
     daemon,
     tokens: tokensFile === null ? null : new Tokens(tokensFile, trouble),
     sessions: new Sessions(),

@@ -31,17 +31,16 @@ export async function meantBy(
   place: SpoolPlace,
   sight: Sight,
 ): Promise<Meant> {
+  const store = await place.open({ asksDaemons: true })
   if (form.ref !== undefined) {
-    const look = await place.look()
     const refs: Ref[] = []
     for (const ref of selectedIn(place, form.ref)) {
-      const task = await look(ref)
+      const task = await store.view(ref)
       if (task !== undefined && states.includes(ownStateOf(task.state))) refs.push(ref)
     }
     return { refs, isWhole: true, about: { task: namesForAudit(refs) } }
   }
   const filter = filterIn(form)
-  const store = await place.open({ asksDaemons: true })
   const selected = await selectTasks(store, { states }, selectionFor(filter, sight))
   return { ...selected, about: { filter: JSON.stringify(filter) } }
 }

@@ -1,9 +1,9 @@
 import type { TaskAction } from '../../admin/operate/actions.js'
-import type { Selection, SelectionOptions } from '../../admin/operate/selection.js'
+import type { SelectionOptions } from '../../admin/operate/selection.js'
 import type { Ref } from '../../base/task/ref.js'
 import { type AuditEntry, seenEntry } from '../../engines/spool/admin/audit.js'
 import { seenTask, type TaskState, type TaskView } from '../../engines/spool/admin/task-view.js'
-import type { ListingPlan } from '../../engines/task-store.js'
+import type { ListingPlan, TaskStore } from '../../engines/task-store.js'
 import type { Sight } from '../../formats/protocol/sight.js'
 import type { Form } from './access/form.js'
 import { selectionFor } from './filter.js'
@@ -71,9 +71,9 @@ export class ReadableSpool {
   /** Returns a task. @param urlText the text for it in URLs @throws PageError if the task is gone */
   async task(urlText: string): Promise<TaskView> {
     const ref = refIn(this.#place, urlText)
-    const task = ref === undefined ? undefined : await (await this.#place.look())(ref)
+    const task = ref === undefined ? undefined : await (await this.look())(ref)
     if (task === undefined) throw new PageError(404, 'this task is gone: it has run, or was removed')
-    return this.#seen(task)
+    return task
   }
 
   /**
@@ -121,11 +121,11 @@ export class ReadableSpool {
     }
   }
 
-  /** Returns a function that looks at a task of the directory as it is now. */
-  async look(): Promise<(ref: Ref) => TaskView | undefined> {
-    const view = await this.#place.view()
-    return ref => {
-      const task = view.view(ref)
+  /** Returns a function that looks at a task as it is now. */
+  async look(): Promise<(ref: Ref) => Promise<TaskView | undefined>> {
+    const store = await this.#open()
+    return async ref => {
+      const task = await store.view(ref)
       return task === undefined ? undefined : this.#seen(task)
     }
   }
@@ -137,43 +137,25 @@ export class ReadableSpool {
    * @throws PageError, SpooldError USAGE for a filter that makes no sense
    */
   async find(filter: SelectionOptions, most: number): Promise<Listed> {
-    const selection = selectionFor(filter, this.#sight)
-    const { states } = selection
-    if (this.isOnRedis) return this.#findOnRedis(selection, most)
-    const view = await this.#place.view()
+    const { states, mayHave, has } = selectionFor(filter, this.#sight)
     const tasks: TaskView[] = []
     let looked = 0
     let isWhole = true
-    const take = (ref: Ref): boolean => {
-      if (!selection.mayHave(ref)) return true
-      isWhole = tasks.length < most && looked++ < MOST_LOOKED_AT
-      const task = isWhole ? view.view(ref) : undefined
-      if (task !== undefined && selection.has(task)) tasks.push(this.#seen(task))
-      return isWhole
-    }
-    if (states === undefined || states.some(state => state !== 'dead')) await view.scan(take, () => {})
-    if (isWhole && (states === undefined || states.includes('dead')))
-      for await (const ref of view.dead()) if (!take(ref)) break
-    return { tasks, isWhole }
-  }
-
-  async #findOnRedis({ states, mayHave, has }: Selection, most: number): Promise<Listed> {
-    const tasks: TaskView[] = []
-    let looked = 0
     const plan: ListingPlan = {
-      ...{ states, sort: 'run', isReversed: false, limit: most, mayHave },
-      has: () => true,
-      failed: (_place, error) => {
-        throw error
-      },
+      ...{ states, sort: 'none', isReversed: false, limit: most, mayHave },
+      has: () => true, // so that those are counted, too, that the filter leaves out
+      failed() {}, // nor does the daemon run what it cannot list
     }
-    let isWhole = true
-    await (await this.#place.open()).list(plan, task => {
+    await (await this.#open()).list(plan, task => {
       isWhole = tasks.length < most && looked++ < MOST_LOOKED_AT
       if (isWhole && has(task)) tasks.push(this.#seen(task))
       return isWhole
     })
     return { tasks, isWhole }
+  }
+
+  #open(): Promise<TaskStore> {
+    return this.#place.open({ asksDaemons: true })
   }
 
   /** Returns the tasks to which an action would be done. @throws as `meantBy` */

@@ -1,8 +1,6 @@
 import { basename } from 'node:path'
 import { type Ref, toByteString } from '../../base/task/ref.js'
-import { findParked } from '../../engines/control/parked-tasks.js'
 import { openTaskStore } from '../../engines/open-engine.js'
-import { SpoolView, type TaskView } from '../../engines/spool/admin/task-view.js'
 import { deadNameOf } from '../../engines/spool/dead-letters.js'
 import { isTaskRef } from '../../engines/spool/names.js'
 import { holdDirectoryOf } from '../../engines/spool/priority-directory.js'
@@ -26,11 +24,7 @@ export interface SpoolPlace {
   readonly directory: string
   /** True if the spool is on Redis: its tasks are in no directory. */
   readonly isOnRedis: boolean
-  /** Returns a view of the directory as it is now. The daemons of the spool say which tasks are parked. */
-  view(): Promise<SpoolView>
-  /** Returns a function that looks at a task as it is now. It returns undefined if the task is gone. */
-  look(): Promise<(ref: Ref) => TaskView | undefined | Promise<TaskView | undefined>>
-  /** Opens the store of the spool, to list tasks or to act on them. */
+  /** Opens the store of the spool, to look at tasks or to act on them. `asksDaemons`: they say which tasks are parked. */
   open(options?: { readonly asksDaemons: boolean }): Promise<TaskStore>
 }
 
@@ -44,29 +38,17 @@ export class Spools {
       const name = basename(directory).replace(/[^A-Za-z0-9._-]/g, '-')
       const count = (used.get(name) ?? 0) + 1
       used.set(name, count)
-      return placeOf(count === 1 ? name : `${name}~${count}`, directory)
+      return {
+        id: count === 1 ? name : `${name}~${count}`,
+        directory,
+        isOnRedis: isRedisAddress(directory),
+        open: options => openTaskStore(directory, options),
+      }
     })
   }
 
   find(id: string): SpoolPlace | undefined {
     return this.all.find(each => each.id === id)
-  }
-}
-
-function placeOf(id: string, directory: string): SpoolPlace {
-  const isOnRedis = isRedisAddress(directory)
-  const open: SpoolPlace['open'] = options => openTaskStore(directory, options)
-  const view = async () => {
-    const spool = toByteString(directory)
-    const parked = await findParked(spool)
-    return new SpoolView(spool, (ref, vars) => parked.whyOf(ref, vars))
-  }
-  return {
-    ...{ id, directory, isOnRedis, view, open },
-    async look() {
-      const at = await (isOnRedis ? open() : view())
-      return ref => at.view(ref)
-    },
   }
 }
 

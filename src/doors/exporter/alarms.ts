@@ -1,13 +1,9 @@
+import type { Options } from '../../formats/config/option-table.js'
 import type { DaemonSnapshot } from '../../runtime/stats/snapshot.js'
-import type { AlarmTarget } from '../net/alarm-target.js'
+import { type AlarmTarget, parseAlarm } from '../net/alarm-target.js'
 import { type Alarm, AlarmConditions, alarmText, type ConditionsMemory } from './alarm-conditions.js'
 import type { Undelivered } from './alarm-outbox.js'
 import { AlarmSender } from './alarm-sender.js'
-
-export interface AlarmOptions extends AlarmTarget {
-  /** `spooler-http-insecure` */
-  readonly allowsPlain: boolean
-}
 
 /**
  * What each target has been told, and is still to be told. A reload that changes what is published replaces the process. The next
@@ -51,11 +47,15 @@ export class Alarms {
   #isClosed = false
   #remembered = ''
 
-  constructor(options: readonly AlarmOptions[], memory: AlarmMemory, context: AlarmsContext) {
+  constructor(
+    { spoolerAlarm, spoolerHttpInsecure: allowsPlain }: Pick<Options, 'spoolerAlarm' | 'spoolerHttpInsecure'>,
+    memory: AlarmMemory,
+    context: AlarmsContext,
+  ) {
     this.#context = context
     const remembered = new Map(memory)
-    this.#targets = options.map(({ limits, webhook, allowsPlain }, i) => {
-      const key = keyOf(options, i)
+    this.#targets = spoolerAlarm.map(parseAlarm).map(({ limits, webhook }, i, all) => {
+      const key = keyOf(all, i)
       const { conditions = null, undelivered } = remembered.get(key) ?? {}
       const sender =
         webhook === null
@@ -111,8 +111,8 @@ export class Alarms {
  * Returns what a target is remembered by: its URL, because whoever receives there knows what was sent there, while its limits may
  * change.
  */
-function keyOf(options: readonly AlarmOptions[], i: number): string {
-  const urls = options.slice(0, i + 1).map(({ webhook }) => JSON.stringify(webhook?.url ?? null))
+function keyOf(targets: readonly AlarmTarget[], i: number): string {
+  const urls = targets.slice(0, i + 1).map(({ webhook }) => JSON.stringify(webhook?.url ?? null))
   const url = urls.at(-1)
   return `${url} ${urls.filter(each => each === url).length}`
 }

@@ -1,34 +1,23 @@
 import { connect } from 'node:net'
 import { hostname } from 'node:os'
+import { parseHostPort } from '../net/stats-push.js'
+import type { ExporterOptions } from './messages.js'
 import type { UwsgiStats } from './uwsgi-stats.js'
-
-export interface CarbonOptions {
-  readonly servers: ReadonlyArray<{ readonly host: string; readonly port: number }>
-  readonly timeoutMs: number
-  readonly everyMs: number
-  /** The name of this instance. */
-  readonly id: string
-  readonly root: string
-  readonly withWorkers: boolean
-  /** Takes the place of dots in the host's name; null: the dots stay. */
-  readonly hostnameDots: string | null
-  /** What is sent as average run time while nothing has run since the last push. */
-  readonly idleAverage: 'last' | 'zero' | 'none'
-}
 
 type Worker = UwsgiStats['workers'][number]
 
 /** Writes Graphite's plain text, with the names of uWSGI's carbon plugin (plugins/carbon/carbon.c). */
 export class Carbon {
-  readonly #options: CarbonOptions
+  readonly #options: ExporterOptions
   readonly #prefix: string
   #lastRequests: number | undefined
   /** The run time at the last push, in µs, by process id. */
   #lastRunningTimes = new Map<number, number>()
 
-  constructor(options: CarbonOptions) {
-    const { root, id, hostnameDots } = options
-    const host = hostnameDots === null ? hostname() : hostname().replaceAll('.', hostnameDots)
+  constructor(options: ExporterOptions) {
+    const { carbonRoot: root, carbonHostnameDots: dots, carbonId, socket } = options
+    const host = dots === null ? hostname() : hostname().replaceAll('.', dots)
+    const id = carbonId ?? (socket[0] ?? 'spoold').replaceAll('.', '_') // uWSGI's is the name of the first socket, too
     this.#options = options
     this.#prefix = `${root === '' || root.endsWith('.') ? root : `${root}.`}${host}.${id}`
   }
@@ -36,8 +25,10 @@ export class Carbon {
   /** Sends to all servers, even if one fails. @throws AggregateError of the servers that could not be reached */
   async push(stats: UwsgiStats, seconds: number): Promise<void> {
     const text = this.lines(stats, seconds).join('')
-    const { servers, timeoutMs } = this.#options
-    const sent = await Promise.allSettled(servers.map(server => send(server, text, timeoutMs)))
+    const { carbon, carbonTimeoutMs } = this.#options
+    const sent = await Promise.allSettled(
+      carbon.map(server => send(parseHostPort(server), text, carbonTimeoutMs)),
+    )
     const failed = sent.flatMap(result => (result.status === 'rejected' ? [result.reason] : []))
     if (failed.length > 0) throw new AggregateError(failed, failed.map(String).join('; '))
   }
@@ -51,7 +42,7 @@ export class Carbon {
     const requests = total(workers, 'requests')
     const average = this.#average(requests)
     add('requests', requests)
-    for (const worker of this.#options.withWorkers ? workers : []) {
+    for (const worker of this.#options.carbonNoWorkers ? [] : workers) {
       const each = (name: string, value: number) => add(`worker${worker.id}.${name}`, value)
       each('requests', worker.requests)
       each('rss_size', worker.rss)
@@ -82,7 +73,7 @@ export class Carbon {
   /** Returns the factor of the average: 1 or 0; null: the average is left out. */
   #average(requests: number): 0 | 1 | null {
     if (this.#lastRequests !== undefined && this.#lastRequests !== requests) return 1
-    return { last: 1, zero: 0, none: null }[this.#options.idleAverage] as 0 | 1 | null
+    return { last: 1, zero: 0, none: null }[this.#options.carbonIdleAvg] as 0 | 1 | null
   }
 
   /**
@@ -92,7 +83,7 @@ export class Carbon {
   #busyness({ pid, status, running_time }: Worker): number {
     const ranMicros = running_time - (this.#lastRunningTimes.get(pid) ?? 0)
     if (ranMicros <= 0) return status === 'busy' ? 100 : 0
-    return Math.min(100, ranMicros / (this.#options.everyMs * 10))
+    return Math.min(100, ranMicros / (this.#options.carbonFreqMs * 10))
   }
 }
 
@@ -108,7 +99,7 @@ function mean(numbers: readonly number[]): number {
 }
 
 function send(
-  { host, port }: CarbonOptions['servers'][number],
+  { host, port }: ReturnType<typeof parseHostPort>,
   text: string,
   timeoutMs: number,
 ): Promise<void> {

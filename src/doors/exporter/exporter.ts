@@ -3,10 +3,11 @@ import { withDeadline } from '../../base/clock.js'
 import { messageOf } from '../../base/errors.js'
 import type { DaemonSnapshot } from '../../runtime/stats/snapshot.js'
 import { keepListening, type ListenerOptions } from '../http/listener.js'
+import { parsePush } from '../net/stats-push.js'
 import { type AlarmMemory, Alarms } from './alarms.js'
 import { Carbon } from './carbon.js'
 import { MetricsFile, StatsFile } from './files.js'
-import type { ExporterOptions, FromExporter, PushOptions, ToExporter } from './messages.js'
+import type { ExporterOptions, FromExporter, ToExporter } from './messages.js'
 import { metricsServer, StatsServer } from './servers.js'
 import { Statsd } from './statsd.js'
 import { uwsgiStats } from './uwsgi-stats.js'
@@ -50,11 +51,13 @@ export class Exporter {
     await Promise.all(this.#opened.map(each => each.close()))
   }
 
-  #open({ stats, metrics, metricsFile, pushes, alarms }: ExporterOptions, alarmMemory: AlarmMemory): void {
+  #open(options: ExporterOptions, alarmMemory: AlarmMemory): void {
+    const { stats, spoolerMetrics: metrics, spoolerMetricsFile: metricsFile, chmodSocket: mode } = options
     const snapshot = () => this.#snapshot()
-    if (stats !== null) this.#listen('stats', stats.listener, new StatsServer(stats, snapshot))
+    if (stats !== null)
+      this.#listen('stats', { address: stats, mode }, new StatsServer(stats, options, snapshot))
     if (metrics !== null) {
-      this.#listen('metrics', metrics, metricsServer(metrics.address, snapshot))
+      this.#listen('metrics', { address: metrics, mode }, metricsServer(metrics, snapshot))
       snapshot().catch(() => {}) // so that run times are measured from now on, and not from the first scrape
     }
     if (metricsFile !== null)
@@ -63,11 +66,10 @@ export class Exporter {
         METRICS_FILE_MS,
         `spooler-metrics-file: ${metricsFile} is not written`,
       ).push()
-    for (const push of pushes)
-      this.#push(destinationOf(push), Math.max(SHORTEST_PUSH_MS, push.everyMs), push.kind)
-    if (alarms.length > 0)
+    this.#pushStats(options)
+    if (options.spoolerAlarm.length > 0)
       this.#opened.push(
-        new Alarms(alarms, alarmMemory, {
+        new Alarms(options, alarmMemory, {
           snapshot,
           remember: memory => this.#send({ type: 'alarm-memory', memory }),
           alarm: message => this.#send({ type: 'alarm', message }),
@@ -84,6 +86,23 @@ export class Exporter {
         trouble: message => this.#send({ type: 'trouble', message: `${what}: ${message}` }),
       }),
     )
+  }
+
+  #pushStats(options: ExporterOptions): void {
+    const push = (kind: string, destination: Carbon | Statsd | StatsFile, everyMs: number) =>
+      this.#push(
+        {
+          push: snapshot =>
+            destination.push(uwsgiStats(snapshot, !options.statsNoCores), Math.floor(Date.now() / 1000)),
+        },
+        Math.max(SHORTEST_PUSH_MS, everyMs),
+        kind,
+      )
+    const { statsPusherDefaultFreqMs: everyMs } = options
+    for (const target of options.statsPush.map(parsePush))
+      if (target.kind === 'file') push('file', new StatsFile(target, options), target.everyMs ?? everyMs)
+      else push('statsd', new Statsd(target, options), everyMs)
+    if (options.carbon.length > 0) push('carbon', new Carbon(options), options.carbonFreqMs)
   }
 
   #push(destination: Destination, everyMs: number, what: string): Pusher {
@@ -119,25 +138,6 @@ export class Exporter {
 interface Destination {
   push(snapshot: DaemonSnapshot): void | Promise<void>
   close?(): void
-}
-
-function destinationOf(options: PushOptions): Destination {
-  const destination = statsDestinationOf(options)
-  return {
-    push: snapshot =>
-      destination.push(uwsgiStats(snapshot, options.withCores), Math.floor(Date.now() / 1000)),
-  }
-}
-
-function statsDestinationOf(options: PushOptions): Carbon | Statsd | StatsFile {
-  switch (options.kind) {
-    case 'carbon':
-      return new Carbon(options)
-    case 'statsd':
-      return new Statsd(options)
-    case 'file':
-      return new StatsFile(options)
-  }
 }
 
 interface PusherContext {

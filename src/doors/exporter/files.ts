@@ -1,7 +1,9 @@
 import { closeSync, writeSync } from 'node:fs'
 import type { DaemonSnapshot } from '../../runtime/stats/snapshot.js'
 import { inodeAt, Opener } from '../../system/opener.js'
+import type { PushTarget } from '../net/stats-push.js'
 import { exposition } from './exposition.js'
+import type { ExporterOptions } from './messages.js'
 import { METRICS } from './metrics.js'
 import { printed, type UwsgiStats } from './uwsgi-stats.js'
 
@@ -31,31 +33,29 @@ export class MetricsFile {
   }
 }
 
-export interface StatsFileOptions {
-  readonly path: string
-  readonly separator: string
-  readonly isMinified: boolean
-}
+type FileTarget = Extract<PushTarget, { kind: 'file' }>
 
 /** Appends each document of the stats server to a file, as uWSGI does (plugins/stats_pusher_file). */
 export class StatsFile {
-  readonly #options: StatsFileOptions
+  readonly #target: FileTarget
+  readonly #options: ExporterOptions
   readonly #files = new Opener(null)
   #fd: number | undefined
 
-  constructor(options: StatsFileOptions) {
+  constructor(target: FileTarget, options: ExporterOptions) {
+    this.#target = target
     this.#options = options
   }
 
   async push(stats: UwsgiStats): Promise<void> {
-    const { separator, isMinified } = this.#options
-    let rest = Buffer.from(`${printed(stats, isMinified)}${separator}`)
+    const text = printed(stats, this.#options.statsMinified)
+    let rest = Buffer.from(`${text}${this.#target.separator}`)
     while (rest.length > 0) rest = rest.subarray(writeSync(this.#open(), rest))
   }
 
   /** Returns a descriptor of the file that the name leads to now, because the file may be rotated. */
   #open(): number {
-    const { path } = this.#options
+    const { path } = this.#target
     if (this.#fd !== undefined && inodeAt(path) === inodeAt(this.#fd)) return this.#fd
     const fd = this.#files.append(path, 0o640)
     if (this.#fd !== undefined) closeSync(this.#fd)

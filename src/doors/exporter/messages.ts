@@ -1,37 +1,53 @@
+import { quietly } from '../../base/errors.js'
+import type { Options } from '../../formats/config/option-table.js'
 import type { DaemonSnapshot } from '../../runtime/stats/snapshot.js'
-import type { ListenerOptions } from '../http/listener.js'
-import type { AlarmMemory, AlarmOptions } from './alarms.js'
-import type { CarbonOptions } from './carbon.js'
-import type { StatsFileOptions } from './files.js'
-import type { StatsdOptions } from './statsd.js'
+import { needsInsecure } from '../net/check.js'
+import { parsePush } from '../net/stats-push.js'
+import type { AlarmMemory } from './alarms.js'
+
+/** The options that say what the exporter publishes, and where. While they stay the same, the process stays. */
+const PUBLISHED = [
+  'stats',
+  'statsHttp',
+  'statsMinified',
+  'statsNoCores',
+  'statsPush',
+  'statsPusherDefaultFreqMs',
+  'statsdNoWorkers',
+  'statsdAllGauges',
+  'carbon',
+  'carbonFreqMs',
+  'carbonTimeoutMs',
+  'carbonId',
+  'carbonRoot',
+  'carbonNoWorkers',
+  'carbonHostnameDots',
+  'carbonIdleAvg',
+  'socket',
+  'chmodSocket',
+  'spoolerMetrics',
+  'spoolerMetricsFile',
+  'spoolerAlarm',
+  'spoolerHttpInsecure',
+] as const satisfies ReadonlyArray<keyof Options>
 
 /** What the exporter publishes, and where. It is sent once, as the first message. */
-export interface ExporterOptions {
-  /** uWSGI's stats server. */
-  readonly stats: StatsOptions | null
-  /** Where metrics are scraped. */
-  readonly metrics: ListenerOptions | null
-  /** The file to which metrics are written, a path as configured. */
-  readonly metricsFile: string | null
-  readonly pushes: readonly PushOptions[]
-  readonly alarms: readonly AlarmOptions[]
-}
+export type ExporterOptions = Pick<Options, (typeof PUBLISHED)[number]>
 
-/** Where statistics are pushed to, and how often. */
-export type PushOptions = { readonly everyMs: number; readonly withCores: boolean } & (
-  | ({ readonly kind: 'carbon' } & CarbonOptions)
-  | ({ readonly kind: 'statsd' } & StatsdOptions)
-  | ({ readonly kind: 'file' } & StatsFileOptions)
-)
-
-export interface StatsOptions {
-  readonly listener: ListenerOptions
-  /** `stats-http`: HTTP, not bare JSON. */
-  readonly isHttp: boolean
-  /** `stats-minified` */
-  readonly isMinified: boolean
-  /** False: `stats-no-cores`. */
-  readonly withCores: boolean
+/** @returns undefined if there is nothing to publish */
+export function exporterOptions(options: Options): ExporterOptions | undefined {
+  const given = Object.fromEntries(PUBLISHED.map(name => [name, options[name]])) as unknown as ExporterOptions
+  const isClosed = given.stats !== null && given.statsHttp && needsInsecure(given.stats, given)
+  const published: ExporterOptions = {
+    ...given,
+    stats: isClosed ? null : given.stats,
+    // without destinations that only uWSGI knows; the check of the configuration has warned about them
+    statsPush: given.statsPush.filter(text => quietly(() => parsePush(text)) !== undefined),
+  }
+  const { stats, spoolerMetrics, spoolerMetricsFile, statsPush, carbon, spoolerAlarm } = published
+  const servesNone = stats === null && spoolerMetrics === null && spoolerMetricsFile === null
+  const isSilent = servesNone && [...statsPush, ...carbon, ...spoolerAlarm].length === 0
+  return isSilent ? undefined : published
 }
 
 /** Daemon to exporter. */

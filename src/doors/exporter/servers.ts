@@ -5,7 +5,7 @@ import type { DaemonSnapshot } from '../../runtime/stats/snapshot.js'
 import { Clients } from '../http/clients.js'
 import { GuardedServer } from '../http/guarded-server.js'
 import { type Dialect, exposition } from './exposition.js'
-import type { StatsOptions } from './messages.js'
+import type { ExporterOptions } from './messages.js'
 import { METRICS } from './metrics.js'
 import { printed, uwsgiStats } from './uwsgi-stats.js'
 
@@ -19,11 +19,11 @@ export class StatsServer {
   readonly #clients = new Clients()
 
   /** @param snapshot rejects if the daemon does not answer */
-  constructor(options: StatsOptions, snapshot: () => Promise<DaemonSnapshot>) {
-    const { withCores, isMinified, isHttp, listener } = options
-    this.#document = rendered(snapshot, taken => printed(uwsgiStats(taken, withCores), isMinified))
-    if (isHttp)
-      this.#http = new HttpServer(listener.address, {
+  constructor(address: string, options: ExporterOptions, snapshot: () => Promise<DaemonSnapshot>) {
+    const { statsNoCores, statsMinified, statsHttp } = options
+    this.#document = rendered(snapshot, taken => printed(uwsgiStats(taken, !statsNoCores), statsMinified))
+    if (statsHttp)
+      this.#http = new HttpServer(address, {
         '/': async () => ({ type: 'application/json', body: await this.#document() }),
       })
   }

@@ -1,15 +1,9 @@
 import { createSocket } from 'node:dgram'
+import type { PushTarget } from '../net/stats-push.js'
+import type { ExporterOptions } from './messages.js'
 import type { UwsgiStats } from './uwsgi-stats.js'
 
-export interface StatsdOptions {
-  readonly host: string
-  readonly port: number
-  readonly prefix: string
-  /** `statsd-no-workers` */
-  readonly withWorkers: boolean
-  /** `statsd-all-gauges`: counters, too, are sent as gauges, with their values. */
-  readonly allGauges: boolean
-}
+type StatsdTarget = Extract<PushTarget, { kind: 'statsd' }>
 
 /** The maximum size of a datagram: small enough for any network to pass on in one piece. */
 const MAX_DATAGRAM = 1400
@@ -19,16 +13,18 @@ const MAX_DATAGRAM = 1400
  * uWSGI sends the whole value each time, which statsd then adds up.
  */
 export class Statsd {
-  readonly #options: StatsdOptions
+  readonly #target: StatsdTarget
+  readonly #options: ExporterOptions
   readonly #last = new Map<string, number>()
 
-  constructor(options: StatsdOptions) {
+  constructor(target: StatsdTarget, options: ExporterOptions) {
+    this.#target = target
     this.#options = options
   }
 
   /** @throws why nothing can be sent there; statsd does not tell whether anything arrives */
   async push(stats: UwsgiStats): Promise<void> {
-    const { host, port } = this.#options
+    const { host, port } = this.#target
     const socket = createSocket(host.includes(':') ? 'udp6' : 'udp4')
     try {
       for (const datagram of packed(this.lines(stats)))
@@ -42,15 +38,16 @@ export class Statsd {
 
   lines({ workers, listen_queue }: UwsgiStats): string[] {
     const lines: string[] = []
-    const { prefix, allGauges, withWorkers } = this.#options
+    const { prefix } = this.#target
+    const { statsdAllGauges, statsdNoWorkers } = this.#options
     const gauge = (name: string, value: number) => lines.push(`${prefix}.${name}:${value}|g`)
     const counter = (name: string, value: number) => {
-      if (allGauges) return gauge(name, value)
+      if (statsdAllGauges) return gauge(name, value)
       const added = value - (this.#last.get(name) ?? 0)
       this.#last.set(name, value)
       return lines.push(`${prefix}.${name}:${Math.max(0, added)}|c`) // less: without the share of a process that is gone
     }
-    for (const worker of withWorkers ? workers : []) {
+    for (const worker of statsdNoWorkers ? [] : workers) {
       const name = `worker.${worker.id}`
       counter(`${name}.requests`, worker.requests)
       gauge(`${name}.delta_requests`, worker.delta_requests)

@@ -1,5 +1,6 @@
 import { dirname, resolve } from 'node:path'
 import { messageOf, SpooldError } from '../../base/errors.js'
+import type { Options } from '../../formats/config/option-table.js'
 import { formatAddress, isLocal, parseAddress, parseNetwork } from '../../formats/protocol/address.js'
 import { MAX_BLOCK_BYTES } from '../../formats/protocol/header.js'
 import { statsOf } from '../../system/file-stats.js'
@@ -8,25 +9,11 @@ import { parseAlarm, webhookUrl } from './alarm-target.js'
 import { isReachable, parseDashboard } from './dashboard-address.js'
 import { parseHostPort, parsePush } from './stats-push.js'
 
-/** The network's options, before anything listens. */
-interface NetworkOptions {
-  readonly socket: readonly string[]
-  readonly socketAllow: readonly string[]
-  readonly chownSocket: string | null
-  readonly listen: number
-  readonly bufferSize: number
-  readonly socketTimeoutMs: number
-  readonly socketRequestTimeoutMs: number
-  readonly socketKeepaliveTimeoutMs: number
-  readonly socketMaxConnections: number
-  readonly strict: boolean
-}
-
 /** @param i the index of the value in a list */
 export type Report = (severity: 'error' | 'warning', option: string, message: string, i?: number) => void
 
 /** Reports what keeps the daemon from listening, and whom it would let in. */
-export function checkNetwork(options: NetworkOptions, report: Report): void {
+export function checkNetwork(options: Options, report: Report): void {
   for (const [i, text] of options.socket.entries()) checkSocket(text, i, options, report)
   for (const [i, text] of options.socketAllow.entries())
     attempt('socket-allow', i, report, () => parseNetwork(text))
@@ -34,7 +21,7 @@ export function checkNetwork(options: NetworkOptions, report: Report): void {
   checkNumbers(options, report)
 }
 
-function checkSocket(text: string, i: number, options: NetworkOptions, report: Report): void {
+function checkSocket(text: string, i: number, options: Options, report: Report): void {
   const address = attempt('socket', i, report, () => parseAddress(text))
   if (address === undefined) return
   if (address.kind === 'unix') {
@@ -54,7 +41,7 @@ function checkOwner(text: string, report: Report): void {
     report('error', 'chown-socket', `group ${group} not found`)
 }
 
-function checkNumbers(options: NetworkOptions, report: Report): void {
+function checkNumbers(options: Options, report: Report): void {
   const positive = {
     listen: options.listen,
     'buffer-size': options.bufferSize,
@@ -73,31 +60,18 @@ function checkNumbers(options: NetworkOptions, report: Report): void {
     )
 }
 
-/** The options of statistics, alarms and the dashboard. */
-interface PublishingOptions {
-  readonly stats: string | null
-  readonly statsHttp: boolean
-  readonly spoolerMetrics: string | null
-  readonly spoolerHttpInsecure: boolean
-  readonly statsPush: readonly string[]
-  readonly carbon: readonly string[]
-  readonly spoolerAlarm: readonly string[]
-  readonly spoolerDashboard: readonly string[]
-  readonly spoolerDashboardTokens: string | null
-}
-
 const INSTEAD = 'use 127.0.0.1 or a unix socket behind a proxy with TLS, or set spooler-http-insecure'
 
 /** True if other machines can reach the address, and the configuration does not allow plain HTTP there. */
 export function needsInsecure(
   address: string,
-  { spoolerHttpInsecure }: Pick<PublishingOptions, 'spoolerHttpInsecure'>,
+  { spoolerHttpInsecure }: Pick<Options, 'spoolerHttpInsecure'>,
 ): boolean {
   return !spoolerHttpInsecure && !isLocal(parseAddress(address))
 }
 
 /** Reports what is wrong with what is published, and who could read it. */
-export function checkPublishing(options: PublishingOptions, report: Report): void {
+export function checkPublishing(options: Options, report: Report): void {
   for (const [i, text] of options.statsPush.entries())
     try {
       parsePush(text)
@@ -113,7 +87,7 @@ export function checkPublishing(options: PublishingOptions, report: Report): voi
   attempt('spooler-metrics', undefined, report, () => checkMetrics(options, report))
 }
 
-function checkStats(options: PublishingOptions, report: Report): void {
+function checkStats(options: Options, report: Report): void {
   const { stats, statsHttp } = options
   if (stats === null) return
   if (statsHttp && needsInsecure(stats, options))
@@ -127,7 +101,7 @@ function checkStats(options: PublishingOptions, report: Report): void {
 }
 
 /** @throws SpooldError ADDRESS_INVALID */
-function checkMetrics(options: PublishingOptions, report: Report): void {
+function checkMetrics(options: Options, report: Report): void {
   const { spoolerMetrics } = options
   if (spoolerMetrics === null || !needsInsecure(spoolerMetrics, options)) return
   const message = `whoever can reach ${spoolerMetrics} would read it over plain HTTP; ${INSTEAD}`
@@ -135,7 +109,7 @@ function checkMetrics(options: PublishingOptions, report: Report): void {
 }
 
 /** @throws SpooldError ADDRESS_INVALID */
-function checkDashboard(text: string, options: PublishingOptions): void {
+function checkDashboard(text: string, options: Options): void {
   const dashboard = parseDashboard(text)
   if (!isReachable(dashboard)) return
   const { address } = dashboard

@@ -72,7 +72,11 @@ async function listenOnFile(path: string, settings: ListenSettings): Promise<Lis
 
 const HOW = { allowHalfOpen: true, pauseOnConnect: true } as const
 
-function startServer(options: ListenOptions | Bound, settings: ListenSettings): Promise<Server> {
+/** Makes a server whose connections are paused, and stay half-open when the other end closes. @throws the system's error */
+export function startServer(
+  options: ListenOptions | Bound,
+  settings: Pick<ListenSettings, 'backlog' | 'accept'>,
+): Promise<Server> {
   const isStarted = 'server' in options
   const server = isStarted ? Object.assign(options.server, HOW) : createServer(HOW)
   server.on('connection', socket => settings.accept(socket, server))

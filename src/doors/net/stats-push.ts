@@ -3,7 +3,7 @@ import { parseKeyvals } from '../../base/keyval.js'
 import { parseAddress } from '../../formats/protocol/address.js'
 
 /** Where `stats-push` sends statistics. */
-type PushTarget =
+export type PushTarget =
   | { readonly kind: 'statsd'; readonly host: string; readonly port: number; readonly prefix: string }
   | {
       readonly kind: 'file'

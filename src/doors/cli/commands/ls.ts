@@ -132,10 +132,7 @@ function printerFor(
   if (by !== undefined) {
     const groups = new TaskGroups(by.words, nowMs)
     return {
-      add(task) {
-        groups.add(task)
-        return true
-      },
+      add: task => groups.add(task),
       end() {
         const table = new Table(groups.columns(), screen(), print)
         for (const group of groups.sorted(by.sort, isReversed).slice(0, order.limit))

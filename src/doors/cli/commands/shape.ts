@@ -1,15 +1,15 @@
 import { selectionOf } from '../../../admin/operate/selection.js'
 import { SpooldError } from '../../../base/errors.js'
-import { cutPrintable } from '../../../base/printable.js'
 import { openTaskStore } from '../../../engines/open-engine.js'
-import { arrivedMsOf, TASK_STATES, type TaskView } from '../../../engines/spool/admin/task-view.js'
+import { TASK_STATES } from '../../../engines/spool/admin/task-view.js'
 import type { CommandContext } from '../context.js'
 import { hideOf, hiding } from '../hiding.js'
 import { inEachSpool } from '../in-each-spool.js'
 import { type IniOptions, spoolsOf } from '../places.js'
 import { terminalName } from '../render.js'
 import { type Column, Table } from '../table.js'
-import { lastValueOf } from '../task-rows.js'
+import { AGE_BOUNDS, type Group, KEY_PREFIX, TaskGroups } from '../task-groups.js'
+import { fit } from '../text-width.js'
 import { list } from './ls.js'
 
 interface ShapeOptions extends IniOptions {
@@ -17,14 +17,12 @@ interface ShapeOptions extends IniOptions {
   readonly json?: boolean
 }
 
-const MINUTE = 60_000
-/** The upper bound of each bucket in minutes, as in Postfix's qshape. Older tasks are in one more bucket. */
-const BOUNDS = [5, 10, 20, 40, 80, 160, 320, 640, 1280]
 /** The key with the name of the function that uwsgidecorators calls. */
 const FUNCTION = 'ud_spool_func'
 /** The most values with a row each. Further ones share a row, because values are a stranger's input. */
 const MOST_ROWS = 1000
-const LONGEST_VALUE = 30
+/** The width of the column of values. */
+const LONGEST_NAME = 30
 const NONE = '(none)'
 const OTHERS = '(others)'
 
@@ -37,24 +35,21 @@ export async function shape(
   const { output } = context
   output.purpose = 'look'
   const { by = FUNCTION, json: isJson = false } = options
-  return inEachSpool(
-    await spoolsOf(named, options, context),
-    context,
-    async ({ shown: directory, spool }) => {
-      if (by === '') throw new SpooldError('USAGE', '--by: expected a key of the tasks, got nothing')
-      const shape = new Shape(by, Date.now())
-      const store = await openTaskStore(spool)
-      const printer = hiding(await hideOf(store, directory, output), shape)
-      const isWhole = await list(directory, store, { ...ALIVE, isJson }, printer, output)
-      if (isJson) output.json({ spooler: directory, by, boundsMinutes: BOUNDS, rows: shape.rows })
-      else {
-        const table = new Table(COLUMNS, PLAIN, line => output.painted(line))
-        for (const row of shape.rows) table.add(row)
-        table.end()
-      }
-      return isWhole ? 0 : 1
-    },
-  )
+  return inEachSpool(await spoolsOf(named, options, context), context, async ({ shown: directory, spool }) => {
+    if (by === '') throw new SpooldError('USAGE', '--by: expected a key of the tasks, got nothing')
+    const groups = new TaskGroups([KEY_PREFIX + by], Date.now(), MOST_ROWS)
+    const store = await openTaskStore(spool)
+    const printer = hiding(await hideOf(store, directory, output), groups)
+    const isWhole = await list(directory, store, { ...ALIVE, isJson }, printer, output)
+    const rows = rowsOf(groups)
+    if (isJson) output.json({ spooler: directory, by, boundsMinutes: AGE_BOUNDS, rows })
+    else {
+      const table = new Table(COLUMNS, PLAIN, line => output.painted(line))
+      for (const row of rows) table.add(row)
+      table.end()
+    }
+    return isWhole ? 0 : 1
+  })
 }
 
 const ALIVE = {
@@ -70,61 +65,28 @@ interface Row {
 
 const right = (title: string, cell: (row: Row) => string): Column<Row> => ({ title, cell, isRight: true })
 const COLUMNS: ReadonlyArray<Column<Row>> = [
-  { title: 'MINUTES', cell: ({ name }) => name },
+  { title: 'MINUTES', cell: ({ name }) => fit(name, LONGEST_NAME) },
   right('T', ({ total }) => String(total)),
-  ...[...BOUNDS.map(String), `${BOUNDS.at(-1)}+`].map((title, i) =>
+  ...[...AGE_BOUNDS.map(String), `${AGE_BOUNDS.at(-1)}+`].map((title, i) =>
     right(title, ({ counts }) => String(counts[i] ?? 0)),
   ),
 ]
 /** No limit of columns, because the table fits 80 columns as it is. */
 const PLAIN = { columns: undefined, hasColor: false }
 
-/** The numbers of tasks by value and age, in bounded memory. */
-class Shape {
-  readonly #key: string
-  readonly #nowMs: number
-  readonly #total = newCounts()
-  readonly #byValue = new Map<string, number[]>()
-
-  constructor(key: string, nowMs: number) {
-    this.#key = key
-    this.#nowMs = nowMs
-  }
-
-  add(task: TaskView): true {
-    const minutes = (this.#nowMs - (arrivedMsOf(task, this.#nowMs) ?? this.#nowMs)) / MINUTE
-    const place = BOUNDS.findIndex(bound => minutes < bound)
-    const at = place < 0 ? BOUNDS.length : place
-    for (const counts of [this.#total, this.#countsOf(this.#valueOf(task))])
-      counts[at] = (counts[at] ?? 0) + 1
-    return true
-  }
-
-  /** Returns the total first, then the values, those with the most tasks first. */
-  get rows(): Row[] {
-    const rows = [...this.#byValue].map(([name, counts]) => rowOf(name, counts))
-    return [rowOf('TOTAL', this.#total), ...rows.sort((a, b) => b.total - a.total)]
-  }
-
-  #valueOf({ file: { vars } }: TaskView): string {
-    const value = lastValueOf(vars, this.#key)
-    if (value === undefined) return NONE
-    return cutPrintable(terminalName(Buffer.from(value, 'latin1')), LONGEST_VALUE)
-  }
-
-  #countsOf(value: string): number[] {
-    const isNew = !this.#byValue.has(value)
-    const name = isNew && this.#byValue.size >= MOST_ROWS ? OTHERS : value
-    const counts = this.#byValue.get(name) ?? newCounts()
-    this.#byValue.set(name, counts)
-    return counts
-  }
+/** Returns the total first, then the values, those with the most tasks first. */
+function rowsOf(groups: TaskGroups): Row[] {
+  const rows = groups
+    .sorted('count', false)
+    .map(({ values, ages, count }): Row => ({ name: nameOf(values), counts: ages, total: count }))
+  const sum = (of: (row: Row) => number) => rows.reduce((total, row) => total + of(row), 0)
+  const counts = [...AGE_BOUNDS, 0].map((_, age) => sum(row => row.counts[age] ?? 0))
+  const total = { name: 'TOTAL', counts, total: sum(row => row.total) }
+  return [total, ...rows.sort((a, b) => b.total - a.total)]
 }
 
-function newCounts(): number[] {
-  return [...BOUNDS, 0].map(() => 0)
-}
-
-function rowOf(name: string, counts: readonly number[]): Row {
-  return { name, counts, total: counts.reduce((sum, count) => sum + count, 0) }
+function nameOf(values: Group['values']): string {
+  if (values.length === 0) return OTHERS
+  const [value] = values
+  return value === undefined ? NONE : terminalName(Buffer.from(value, 'latin1'))
 }

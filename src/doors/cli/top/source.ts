@@ -2,15 +2,18 @@ import { selectionOf } from '../../../admin/operate/selection.js'
 import { Slices } from '../../../base/each.js'
 import { messageOf } from '../../../base/errors.js'
 import { displayName, type Ref, toByteString } from '../../../base/task/ref.js'
+import { askParked } from '../../../engines/control/parked-tasks.js'
+import { refsOf } from '../../../engines/directory/next-tasks.js'
 import { openTaskStore } from '../../../engines/open-engine.js'
-import { SpoolView, seenTask, sinceMsOf, type TaskView } from '../../../engines/spool/admin/task-view.js'
+import { seenTask, sinceMsOf, type TaskState, type TaskView } from '../../../engines/spool/admin/task-view.js'
+import { recordedRefs } from '../../../engines/spool/records.js'
 import type { ListingPlan, TaskStore } from '../../../engines/task-store.js'
 import { isRedisAddress } from '../../../formats/protocol/redis-address.js'
 import { ownersSight } from '../../../formats/protocol/sight.js'
+import { runningRef } from '../../../runtime/stats/read-snapshot.js'
 import { linesOf, smallBody } from '../commands/show.js'
 import { placeAt } from '../places.js'
 import { type SpoolStatus, schedulesOf, statusAt, statusOf } from '../status/spool-status.js'
-import { candidatesOf, STATES_OF } from './candidates.js'
 import { cellsOf, SCHEDULE_COLUMNS, TASK_COLUMNS, type TaskTab, taskOf, WORKER_COLUMNS } from './columns.js'
 import { type NamedState, nameRows } from './name-rows.js'
 import type { Look, Row } from './state.js'
@@ -144,23 +147,77 @@ async function visitTasks(
   store: TaskStore,
   visit: (task: TaskView | undefined) => boolean,
 ): Promise<string> {
-  const slices = new Slices()
-  if (isRedisAddress(spool)) {
+  const isOnRedis = isRedisAddress(spool)
+  const refs = isOnRedis ? undefined : await candidatesOf(tab, spool, statuses, daemons.sockets)
+  if (refs === undefined) {
     const plan: ListingPlan = {
       ...{ states: STATES_OF[tab], isReversed: tab === 'dead', limit: MOST_LOOKED_AT },
-      ...{ mayHave: () => true, has: () => true, failed() {} },
-      sort: 'run',
+      ...{ sort: 'none', mayHave: () => true, has: () => true },
+      failed(_place, error) {
+        if (tab === 'dead') throw error // of living tasks, a part that cannot be listed does not hide the others
+      },
     }
     await store.list(plan, visit)
-    return ''
+    return isOnRedis || tab === 'dead' ? '' : 'as a listing of the directory meets them'
   }
-  const view = new SpoolView(spool)
-  const { refs, scope } = await candidatesOf(tab, spool, view, statuses, daemons.sockets)
+  const slices = new Slices()
   for await (const ref of refs) {
     if (!visit(await store.view(ref))) break
     await slices.rest()
   }
-  return scope
+  return tab === 'waiting' ? 'as its daemon starts them, then those that wait' : ''
+}
+
+/** The states of the tasks that a tab shows. Its candidates may be in other states. */
+const STATES_OF: Readonly<Record<TaskTab, readonly TaskState[]>> = {
+  running: ['running'],
+  waiting: ['due', 'waiting', 'retrying'],
+  retrying: ['retrying'],
+  dead: ['dead'],
+  held: ['held', 'parked'],
+}
+
+/** How many parked tasks are asked for, per reason and name. */
+const PARKED_EACH = 200
+
+/** Returns the tasks among which those of a tab are, if something knows them; undefined: they are found by a listing. */
+async function candidatesOf(
+  tab: TaskTab,
+  spool: string,
+  statuses: readonly SpoolStatus[],
+  sockets: readonly string[] | undefined,
+): Promise<AsyncIterable<Ref> | readonly Ref[] | undefined> {
+  const hasDaemon = statuses.some(({ source }) => source === 'daemon')
+  switch (tab) {
+    case 'running':
+      return hasDaemon ? runningRefs(statuses) : undefined
+    case 'waiting': {
+      const next = async (verb: 'next' | 'later') => (hasDaemon ? refsOf(spool, verb, sockets) : [])
+      const refs = [...(await next('next')), ...(await next('later'))]
+      return refs.length > 0 ? refs : undefined
+    }
+    case 'retrying':
+      return recordedRefs(spool)
+    case 'held':
+      return heldRefs(spool, sockets)
+    case 'dead':
+      return undefined
+  }
+}
+
+/** The running tasks that the snapshots name. */
+function runningRefs(statuses: readonly SpoolStatus[]): Ref[] {
+  return statuses.flatMap(status =>
+    status.source === 'daemon'
+      ? status.processes.workers.flatMap(({ running }) => running.map(runningRef))
+      : [],
+  )
+}
+
+async function* heldRefs(spool: string, sockets: readonly string[] | undefined): AsyncGenerator<Ref> {
+  const groups = await askParked(spool, PARKED_EACH, sockets)
+  yield* new Set(groups.flat().flatMap(({ tasks }) => tasks))
+  yield* recordedRefs(spool)
 }
 
 function seenAs(tab: TaskTab, task: TaskView, nowMs: number): Seen {

@@ -7,7 +7,7 @@ import {
 } from '../../../formats/control/configuration.js'
 import type { DaemonSnapshot } from '../../../runtime/stats/snapshot.js'
 import type { PageContext } from '../context.js'
-import { type Column, Facts, Table, useLook, When } from '../views/parts.js'
+import { Card, type Column, Facts, Table, useLook, When } from '../views/parts.js'
 import { bytesText, countOf, countText, spanText } from '../views/text.js'
 import { framed } from './framed.js'
 
@@ -37,8 +37,7 @@ function Configuration({ snapshot }: { snapshot: DaemonSnapshot }) {
   const { daemon, spools, sockets } = snapshot
   return (
     <>
-      <section class="card" aria-labelledby="daemon">
-        <h2 id="daemon">Daemon</h2>
+      <Card id="daemon" title="Daemon">
         <Facts
           facts={[
             ['Files', daemon.files.length === 0 ? 'none: the command line alone' : daemon.files.join(', ')],
@@ -53,9 +52,8 @@ function Configuration({ snapshot }: { snapshot: DaemonSnapshot }) {
             ],
           ]}
         />
-      </section>
-      <section class="card" aria-labelledby="spools">
-        <h2 id="spools">Spools</h2>
+      </Card>
+      <Card id="spools" title="Spools">
         <Table
           name="Spools"
           columns={[
@@ -71,9 +69,8 @@ function Configuration({ snapshot }: { snapshot: DaemonSnapshot }) {
           rows={spools}
           empty="It runs no spool."
         />
-      </section>
-      <section class="card" aria-labelledby="sockets">
-        <h2 id="sockets">Sockets</h2>
+      </Card>
+      <Card id="sockets" title="Sockets">
         <Table
           name="Sockets"
           columns={[
@@ -83,7 +80,7 @@ function Configuration({ snapshot }: { snapshot: DaemonSnapshot }) {
           rows={sockets}
           empty="It listens on none."
         />
-      </section>
+      </Card>
     </>
   )
 }
@@ -96,33 +93,30 @@ function Settings({ told: { settings, waiting } }: { told: ToldConfiguration }) 
   return (
     <>
       {waiting.length > 0 && (
-        <section class="card" aria-labelledby="waiting">
-          <h2 id="waiting">Waiting for a restart</h2>
+        <Card id="waiting" title="Waiting for a restart">
           <p>
             The last reload has read these. The daemon goes on with the values below until it is restarted.
           </p>
           <Table name="Options that wait for a restart" columns={COLUMNS} rows={waiting} empty="" />
-        </section>
+        </Card>
       )}
-      <section class="card" aria-labelledby="options">
-        <h2 id="options">Options that are set</h2>
+      <Card id="options" title="Options that are set">
         <Table
           name="Options that are set"
           columns={COLUMNS}
           rows={common.filter(setting => !isDefault(setting))}
           empty="None: every option has its default."
         />
-      </section>
+      </Card>
       {spools.map((spool, i) => (
-        <section class="card" aria-labelledby={`options-${i}`}>
-          <h2 id={`options-${i}`}>Options of {printable(spool)}</h2>
+        <Card id={`options-${i}`} title={`Options of ${printable(spool)}`}>
           <Table
             name={`Options of ${printable(spool)}`}
             columns={COLUMNS}
             rows={settings.filter(setting => setting.spool === spool)}
             empty=""
           />
-        </section>
+        </Card>
       ))}
       <details class="card">
         <summary>{`Defaults of ${countOf(defaults.length, 'other option')}`}</summary>

@@ -7,7 +7,7 @@ import { type TaskRow, taskRow } from '../models/task-row.js'
 import type { ReadableSpool } from '../readable-spools.js'
 import { canHave, Hidden, TaskActions, useBulkActions, WORDING } from '../views/actions.js'
 import { type SpoolPage, spoolHref } from '../views/links.js'
-import { type Column, StateBadge, Table, When } from '../views/parts.js'
+import { Card, type Column, StateBadge, Table, When } from '../views/parts.js'
 import { bytesText, countText, shortName } from '../views/text.js'
 import { framed, type SpoolScene } from './framed.js'
 
@@ -112,8 +112,7 @@ interface ChoiceProps {
 /** The form for the selected tasks. Each button leads to a preview. A script adds their number and a box for all. */
 function Choice({ at, next, possible }: ChoiceProps) {
   return (
-    <section class="card" aria-labelledby="selected">
-      <h2 id="selected">Do something to those selected</h2>
+    <Card id="selected" title="Do something to those selected">
       <form id={CHOICE} method="post">
         <Hidden fields={{ next }} />
         <p class="choice" hidden>
@@ -131,7 +130,7 @@ function Choice({ at, next, possible }: ChoiceProps) {
           ))}
         </div>
       </form>
-    </section>
+    </Card>
   )
 }
 
@@ -230,8 +229,7 @@ export function BulkLinks({ id, filter }: BulkLinksProps) {
   const possible = useBulkActions().filter(name => state === '' || canHave(name, state as TaskState))
   if (possible.length === 0) return null
   return (
-    <section class="card" aria-labelledby="all">
-      <h2 id="all">Do something to all of them</h2>
+    <Card id="all" title="Do something to all of them">
       <p class="quiet">A preview says how many they are before anything is done.</p>
       <div class="actions">
         {possible.map(name => (
@@ -240,6 +238,6 @@ export function BulkLinks({ id, filter }: BulkLinksProps) {
           </a>
         ))}
       </div>
-    </section>
+    </Card>
   )
 }

@@ -5,6 +5,7 @@ import { type Concern, concernsOf } from '../models/attention.js'
 import type { History } from '../models/history.js'
 import type { ReadableSpool } from '../readable-spools.js'
 import { spoolHref } from '../views/links.js'
+import { Card } from '../views/parts.js'
 import { SpoolCharts, SpoolTiles } from '../views/spool-card.js'
 import { framed } from './framed.js'
 
@@ -37,22 +38,23 @@ function Overview({ snapshot, history, places }: OverviewProps) {
     <>
       <Attention concerns={concernsOf(snapshot)} places={places} />
       {snapshot.spools.map((spool, i) => (
-        <section class="card" aria-labelledby={`spool-${i}`}>
-          <h2 id={`spool-${i}`}>
-            <a href={spoolHref(idOf(places, spool.directory), 'spool')}>{spool.directory}</a>{' '}
-            <Paused spool={spool} />
-          </h2>
+        <Card id={`spool-${i}`} title={<Name spool={spool} id={idOf(places, spool.directory)} />}>
           <SpoolTiles id={idOf(places, spool.directory)} spool={spool} />
           <SpoolCharts id={`chart-${i}`} history={history.of(spool.directory)} />
-        </section>
+        </Card>
       ))}
     </>
   )
 }
 
-function Paused({ spool: { paused } }: { spool: SpoolSnapshot }) {
-  if (isWholePaused(paused)) return <span class="badge warn">paused</span>
-  return paused.pauses.length > 0 ? <span class="badge warn">partly paused</span> : null
+function Name({ spool: { directory, paused }, id }: { spool: SpoolSnapshot; id: string }) {
+  const badge = isWholePaused(paused) ? 'paused' : paused.pauses.length > 0 ? 'partly paused' : undefined
+  return (
+    <>
+      <a href={spoolHref(id, 'spool')}>{directory}</a>{' '}
+      {badge !== undefined && <span class="badge warn">{badge}</span>}
+    </>
+  )
 }
 
 const TONE = { error: 'bad', warning: 'warn', info: '' } as const
@@ -60,8 +62,7 @@ const WORD = { error: 'Problem', warning: 'Look at', info: 'Note' } as const
 
 function Attention({ concerns, places }: { concerns: readonly Concern[]; places: readonly ReadableSpool[] }) {
   return (
-    <section class="card" aria-labelledby="attention">
-      <h2 id="attention">What needs a look</h2>
+    <Card id="attention" title="What needs a look">
       {concerns.length === 0 ? (
         <p class="good">Nothing: no dead letters, no late tasks, and room on the disk.</p>
       ) : (
@@ -76,6 +77,6 @@ function Attention({ concerns, places }: { concerns: readonly Concern[]; places:
           ))}
         </ul>
       )}
-    </section>
+    </Card>
   )
 }

@@ -14,7 +14,7 @@ import type { PageContext } from '../context.js'
 import { PAGE_SIZE, pageOf } from '../models/listings.js'
 import type { ReadableSpool } from '../readable-spools.js'
 import { spoolHref } from '../views/links.js'
-import { Table, When } from '../views/parts.js'
+import { Card, Table, When } from '../views/parts.js'
 import { countOf, countText, shortName } from '../views/text.js'
 import { framed, fromIn, type SpoolScene, spoolScene } from './framed.js'
 import { FAILED, listing, PARKED } from './listing.js'
@@ -56,8 +56,8 @@ async function groupPage(context: PageContext, at: SpoolScene, reason: string) {
   const [group] = readParkedGroups(await context.daemon.ask('parked', args))
   const refs = group?.tasks ?? []
   const look = await place.look()
-  const shown = pageOf(
-    ref => group && parkedBy(look(ref), { reason: group.reason, detail: describeGroup(group) }),
+  const shown = await pageOf(
+    async ref => group && parkedBy(await look(ref), { reason: group.reason, detail: describeGroup(group) }),
     refs.slice(0, PAGE_SIZE),
     0,
   )
@@ -99,8 +99,7 @@ interface ParkedProps {
 function Parked({ place, spool: { tasks, paused }, groups }: ParkedProps) {
   return (
     <>
-      <section class="card" aria-labelledby="reasons">
-        <h2 id="reasons">By reason and name</h2>
+      <Card id="reasons" title="By reason and name">
         <Table
           name="Parked tasks by reason and name"
           columns={[
@@ -113,9 +112,8 @@ function Parked({ place, spool: { tasks, paused }, groups }: ParkedProps) {
           rows={groups}
           empty="No task is parked."
         />
-      </section>
-      <section class="card" aria-labelledby="slots">
-        <h2 id="slots">Queues for slots</h2>
+      </Card>
+      <Card id="slots" title="Queues for slots">
         <Table
           name="Tasks that wait for a slot, by name"
           columns={[
@@ -126,9 +124,8 @@ function Parked({ place, spool: { tasks, paused }, groups }: ParkedProps) {
           rows={tasks.slotQueues ?? []}
           empty="No task waits for a slot."
         />
-      </section>
-      <section class="card" aria-labelledby="pauses">
-        <h2 id="pauses">Pauses</h2>
+      </Card>
+      <Card id="pauses" title="Pauses">
         <Table
           name="Pauses"
           columns={[
@@ -139,7 +136,7 @@ function Parked({ place, spool: { tasks, paused }, groups }: ParkedProps) {
           rows={paused.pauses}
           empty="Nothing is paused."
         />
-      </section>
+      </Card>
     </>
   )
 }

@@ -4,7 +4,7 @@ import type { PageContext } from '../context.js'
 import type { SpoolHistory } from '../models/history.js'
 import { ActionForm } from '../views/actions.js'
 import { spoolHref } from '../views/links.js'
-import { Facts, Field, Table, useLook, When } from '../views/parts.js'
+import { Card, Facts, Field, Table, useLook, When } from '../views/parts.js'
 import { SpoolCharts, SpoolTiles } from '../views/spool-card.js'
 import { bytesText, countOf, countText, microsText, percentText, rateText, spanText } from '../views/text.js'
 import { framed, spoolScene } from './framed.js'
@@ -42,13 +42,11 @@ function Spool({ id, spool, history }: SpoolProps) {
         <SpoolTiles id={id} spool={spool} />
         <SpoolCharts id="chart" history={history} />
       </section>
-      <section class="card" aria-labelledby="runs">
-        <h2 id="runs">Runs</h2>
+      <Card id="runs" title="Runs">
         <Runs spool={spool} />
-      </section>
+      </Card>
       {spool.tasks.priorities.length > 0 && (
-        <section class="card" aria-labelledby="priorities">
-          <h2 id="priorities">By priority</h2>
+        <Card id="priorities" title="By priority">
           <Table
             name="Due and unseen tasks by priority"
             columns={[
@@ -58,12 +56,11 @@ function Spool({ id, spool, history }: SpoolProps) {
             rows={spool.tasks.priorities}
             empty=""
           />
-        </section>
+        </Card>
       )}
-      <section class="card" aria-labelledby="directory">
-        <h2 id="directory">Directory</h2>
+      <Card id="directory" title="Directory">
         <Directory spool={spool} />
-      </section>
+      </Card>
     </>
   )
 }

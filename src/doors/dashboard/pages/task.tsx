@@ -11,7 +11,7 @@ import { PageError } from '../page-error.js'
 import { MOST_BODY_BYTES } from '../readable-spools.js'
 import { ActionForm, TaskActions } from '../views/actions.js'
 import { type SpoolPage, spoolHref } from '../views/links.js'
-import { Facts, StateBadge, Table, When } from '../views/parts.js'
+import { Card, Facts, StateBadge, Table, When } from '../views/parts.js'
 import { bytesText, countOf, isoText } from '../views/text.js'
 import { framed, spoolScene } from './framed.js'
 
@@ -93,8 +93,7 @@ function EditForm({ at, next, task }: EditProps) {
     JSON.stringify(keys.size === texts.length ? Object.fromEntries(texts) : texts, null, 2),
   )
   return (
-    <section class="card" aria-labelledby="edit">
-      <h2 id="edit">Edit and try again</h2>
+    <Card id="edit" title="Edit and try again">
       <p class="quiet">
         The changed task is stored as a new one, which runs at once, and this one is removed. Its body stays.
       </p>
@@ -104,7 +103,7 @@ function EditForm({ at, next, task }: EditProps) {
           {vars}
         </textarea>
       </ActionForm>
-    </section>
+    </Card>
   )
 }
 
@@ -144,8 +143,7 @@ function Task({ detail, bodyHref, actions }: TaskProps) {
         />
         {actions}
       </section>
-      <section class="card" aria-labelledby="history">
-        <h2 id="history">What happened</h2>
+      <Card id="history" title="What happened">
         <ol class="timeline">
           {moments.map(({ atMs, what, detail: more }) => (
             <li>
@@ -154,12 +152,11 @@ function Task({ detail, bodyHref, actions }: TaskProps) {
             </li>
           ))}
         </ol>
-      </section>
+      </Card>
       {lastError !== null && (
-        <section class="card" aria-labelledby="error">
-          <h2 id="error">Last error</h2>
+        <Card id="error" title="Last error">
           <pre tabindex={0}>{lastError}</pre>
-        </section>
+        </Card>
       )}
       {payload === null ? (
         <p class="quiet">
@@ -176,8 +173,7 @@ function Content({ payload, bodyHref }: { payload: Payload; bodyHref: string | n
   const { pairs, body, bodyFault, bodyBytes } = payload
   return (
     <>
-      <section class="card" aria-labelledby="keys">
-        <h2 id="keys">Keys</h2>
+      <Card id="keys" title="Keys">
         <Table
           name="Keys of the packet"
           columns={[
@@ -187,10 +183,9 @@ function Content({ payload, bodyHref }: { payload: Payload; bodyHref: string | n
           rows={pairs}
           empty="The packet has no keys."
         />
-      </section>
+      </Card>
       {bodyBytes > 0 && (
-        <section class="card" aria-labelledby="body">
-          <h2 id="body">Body</h2>
+        <Card id="body" title="Body">
           {body === null ? <p>{bodyFault}</p> : <Bytes bytes={body} />}
           {bodyHref !== null && (
             <p>
@@ -201,7 +196,7 @@ function Content({ payload, bodyHref }: { payload: Payload; bodyHref: string | n
               </a>
             </p>
           )}
-        </section>
+        </Card>
       )}
     </>
   )

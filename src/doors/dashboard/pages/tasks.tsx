@@ -126,7 +126,7 @@ const upcoming: PartOf = async (context, { place }, name) => {
       ? 'that wait for their time, the next one first'
       : 'that run, and then those that start next'
   return {
-    shown: { ...pageOf(await place.look(), refs, 0), from, next },
+    shown: { ...(await pageOf(await place.look(), refs, 0)), from, next },
     source: `The tasks ${which}${refs.length === 0 ? '' : `: ${countText(from + 1)} to ${countText(from + refs.length)}`}. The daemon names the first ${countText(MOST_REACHED)}; the files of this page are opened.`,
     empty: LISTINGS[name].empty,
   }
@@ -136,7 +136,7 @@ const upcoming: PartOf = async (context, { place }, name) => {
 const recorded: PartOf = async (context, { place }, name) => {
   const isHeld = name === 'held'
   const names = await recordedNames(toByteString(place.directory))
-  const shown = pageOf(await place.look(), names.refs, fromIn(context), ({ state, record }) =>
+  const shown = await pageOf(await place.look(), names.refs, fromIn(context), ({ state, record }) =>
     isHeld ? state === 'held' : state !== 'held' && (record?.attempts ?? 0) > 0,
   )
   return {
@@ -151,7 +151,7 @@ const buried: PartOf = async (context, { place }, name, reason) => {
   const names = await deadNames(toByteString(place.directory))
   const isWanted = ({ letter }: TaskView) => reason === null || letter?.reason === reason
   const bound = names.isCut ? ' in the order of the directory (newer ones may be missing)' : ''
-  const shown = pageOf(await place.look(), names.refs, fromIn(context), isWanted)
+  const shown = await pageOf(await place.look(), names.refs, fromIn(context), isWanted)
   return {
     shown,
     source: `${boundOf(names, 'dead letter')}${bound}, the last one first; ${countOf(shown.opened, 'was', 'were')} opened.`,

@@ -4,7 +4,7 @@ import { MOST_CHANGES, type SpoolHistory } from '../models/history.js'
 import { ActionForm } from '../views/actions.js'
 import { Chart } from '../views/chart.js'
 import { spoolHref } from '../views/links.js'
-import { type Column, Facts, Field, Table, useLook, When } from '../views/parts.js'
+import { Card, type Column, Facts, Field, Table, useLook, When } from '../views/parts.js'
 import { bytesText, countText, percentText, spanText } from '../views/text.js'
 import { framed, spoolScene } from './framed.js'
 
@@ -32,8 +32,7 @@ function Workers({ spool: { processes }, history: { samples, changes } }: Worker
   const { wanted, present, delayed, size, workers } = processes
   return (
     <>
-      <section class="card" aria-labelledby="pool">
-        <h2 id="pool">Pool</h2>
+      <Card id="pool" title="Pool">
         <Facts
           facts={[
             ['Processes', `${present} present, ${wanted} wanted, from ${size.minimum} to ${size.maximum}`],
@@ -52,13 +51,11 @@ function Workers({ spool: { processes }, history: { samples, changes } }: Worker
             { name: 'running tasks', values: samples.map(sample => sample.running) },
           ]}
         />
-      </section>
-      <section class="card" aria-labelledby="workers">
-        <h2 id="workers">Workers</h2>
+      </Card>
+      <Card id="workers" title="Workers">
         <Table name="Workers" columns={columnsOf(nowMs)} rows={workers} empty="There is no worker." />
-      </section>
-      <section class="card" aria-labelledby="changes">
-        <h2 id="changes">Changes of their number</h2>
+      </Card>
+      <Card id="changes" title="Changes of their number">
         <Table
           name="Changes of the number of workers"
           columns={[
@@ -70,7 +67,7 @@ function Workers({ spool: { processes }, history: { samples, changes } }: Worker
           rows={changes}
           empty="None since the dashboard was started."
         />
-      </section>
+      </Card>
     </>
   )
 }

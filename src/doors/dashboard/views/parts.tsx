@@ -91,6 +91,16 @@ export function Facts({ facts }: { facts: ReadonlyArray<readonly [name: string, 
   )
 }
 
+/** A part of a page, with a heading. @param id unique in its page */
+export function Card({ id, title, children }: { id: string; title: Child; children?: Child }) {
+  return (
+    <section class="card" aria-labelledby={id}>
+      <h2 id={id}>{title}</h2>
+      {children}
+    </section>
+  )
+}
+
 export interface Column<Row> {
   readonly title: string
   readonly isNumber?: boolean
