@@ -3,7 +3,6 @@ import { dirname, resolve } from 'node:path'
 import { messageOf, SpooldError } from '../../base/errors.js'
 import { HOSTS_ROOT } from '../../base/package-root.js'
 import { type Application, applicationsOf } from '../../formats/config/applications.js'
-import { valuesOf } from '../../formats/config/check-handlers.js'
 import {
   findInterpreter,
   HOST_LANGUAGES,
@@ -68,9 +67,8 @@ function languagesOf(options: SpoolOptions, path: string, home: string, hasOther
 }
 
 function isNeeded(language: HostLanguage, options: SpoolOptions, home: string): boolean {
-  const values = valuesOf(options)
   return (
-    HOST_OPTIONS[language].some(name => values[name].length > 0) ||
+    HOST_OPTIONS[language].some(([, property]) => options[property].length > 0) ||
     options.spoolerImport.some(value => importLanguage(value, home) === language)
   )
 }
@@ -156,7 +154,7 @@ function applicationSettings(
 function loads(language: HostLanguage, { options, handlers }: SpoolSettings, home: string) {
   const last = { python: 'spooler-import', perl: 'perl-exec', ruby: 'rbrequire' }[language]
   const paths = { python: options.pythonpath.flatMap(glob), perl: [], ruby: options.rbLib }[language]
-  const names: readonly string[] = HOST_OPTIONS[language]
+  const names: readonly string[] = HOST_OPTIONS[language].map(([name]) => name)
   return [
     ...paths.map(path => ['path', resolve(path)] as const),
     ...handlers.flatMap(([name, value]) => {
