@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { durationMs, LONGEST_DELAY_MS } from '#src/base/task/terms.js'
 import { SpooldError, Tasks } from '#src/index.js'
-import { durationMs } from '#src/runtime/tasks/durations.js'
 import { periodicOf } from '#src/runtime/tasks/periodic.js'
 
 describe('a periodic task', () => {
@@ -115,5 +115,8 @@ describe('a duration', () => {
       300_000,
       ...Array(5).fill(undefined),
     ])
+  })
+  it('of more seconds than a number of milliseconds holds is the longest delay, and Infinity is none', () => {
+    assert.deepEqual([1e308, Number.POSITIVE_INFINITY].map(durationMs), [LONGEST_DELAY_MS, undefined])
   })
 })

@@ -1,6 +1,6 @@
 import { MAX_TIMER_MS } from '../../base/clock.js'
 import { describe, SpooldError } from '../../base/errors.js'
-import { parseDuration } from '../../base/time-text.js'
+import { durationMs } from '../../base/task/terms.js'
 import { nameFault, queueFault } from '../../formats/protocol/named.js'
 import type { Destinations } from '../../runtime/tasks/queues.js'
 import type { Tasks } from '../tasks/tasks.js'
@@ -119,12 +119,6 @@ export function checkStartOptions(options: StartOptions): void {
       throw invalid(`start: ${name} must be a whole number from 1, got ${describe(value)}`)
   if (durationMs(deadline) === undefined)
     throw invalid(`start: deadline must be seconds, or text such as '5m', got ${describe(deadline)}`)
-}
-
-/** Returns milliseconds; undefined if the value is not a duration. */
-export function durationMs(value: number | string): number | undefined {
-  const ms = typeof value === 'number' ? value * 1000 : parseDuration(value)
-  return ms !== undefined && ms >= 0 && Number.isFinite(ms) ? Math.min(ms, MAX_TIMER_MS) : undefined
 }
 
 /** Returns milliseconds; undefined for the default. @throws SpooldError TASK_INVALID */

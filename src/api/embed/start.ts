@@ -1,5 +1,7 @@
+import { MAX_TIMER_MS } from '../../base/clock.js'
 import { SpooldError } from '../../base/errors.js'
 import { STDERR } from '../../base/log/output.js'
+import { durationMs } from '../../base/task/terms.js'
 import type { Destination } from '../../engines/client/target.js'
 import { HiddenNotes } from '../../engines/hidden-notes.js'
 import { type Engine, openEngine } from '../../engines/open-engine.js'
@@ -21,7 +23,7 @@ import { runningAs } from '../tasks/running-as.js'
 import { EmbeddedDaemon } from './embedded-daemon.js'
 import { logTo } from './logger.js'
 import { type MemoryQueues, spoolOf } from './memory-queues.js'
-import { durationMs, type SpooldOptions, type StartOptions } from './options.js'
+import type { SpooldOptions, StartOptions } from './options.js'
 import { type Place, prepared, type Running } from './plan.js'
 import { TellingPort } from './telling-port.js'
 
@@ -145,7 +147,7 @@ function runningOf(place: Place, options: StartOptions, app: Application): Runni
   const { engine } = place
   const telling = tellingOf(place.queue, app)
   const { mode = 'in-process', workers = 1, concurrency = 1, deadline = 0 } = options
-  const deadlineMs = durationMs(deadline) ?? 0
+  const deadlineMs = Math.min(durationMs(deadline) ?? 0, MAX_TIMER_MS)
   const { hide = [] } = app.options
   const isListenedTo = app.options.logger !== undefined
   if (mode === 'in-process') {

@@ -1,8 +1,7 @@
 import { describe, isError, messageOf, quietly, SpooldError, toError } from '../errors.js'
-import { parseDuration } from '../time-text.js'
 import { causesOf, stackOf } from './failure-text.js'
 import { IGNORE, OK, type Outcome, RETRY, SPOOL_IGNORE, SPOOL_OK, SPOOL_RETRY } from './outcome.js'
-import { type Backoff, LONGEST_DELAY_MS, type RetryPolicy } from './terms.js'
+import { type Backoff, durationMs, LONGEST_DELAY_MS, type RetryPolicy } from './terms.js'
 
 /** The values that a handler may return, or resolve to. Anything else is a retry. */
 export type Answer =
@@ -256,8 +255,8 @@ function backoffOf(value: unknown): Backoff {
 }
 
 function durationOf(key: string, value: unknown, expected = "seconds or a text such as '5m'"): number {
-  const ms = typeof value === 'number' ? value * 1000 : parseDuration(typeof value === 'string' ? value : '')
-  if (ms !== undefined && ms >= 0 && value !== Number.POSITIVE_INFINITY) return Math.min(ms, LONGEST_DELAY_MS)
+  const ms = durationMs(value)
+  if (ms !== undefined) return ms
   throw new TypeError(wrong(key, expected, value))
 }
 

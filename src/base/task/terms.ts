@@ -1,4 +1,5 @@
 import { times } from '../counted.js'
+import { parseDuration } from '../time-text.js'
 import type { ParkReason } from './parked.js'
 import type { Ref } from './ref.js'
 
@@ -81,6 +82,14 @@ export const FIRST_DELAY_MS = 3000
  * next run has to fit into the time of a file. A file system with an earlier end takes its last second.
  */
 export const LONGEST_DELAY_MS = 7000 * 365 * 86_400_000
+
+/** Returns a duration in ms. @param value seconds, or text such as `5m` @returns undefined for anything else */
+export function durationMs(value: unknown): number | undefined {
+  const ms = typeof value === 'number' ? value * 1000 : parseDuration(typeof value === 'string' ? value : '')
+  return ms !== undefined && ms >= 0 && value !== Number.POSITIVE_INFINITY
+    ? Math.min(ms, LONGEST_DELAY_MS)
+    : undefined
+}
 
 /** The largest exponent: 2 to the next power is Infinity. */
 const MOST_DOUBLED = 1023

@@ -8,7 +8,7 @@ import { sharedAreaBytes } from '../../formats/config/shared-areas.js'
 import type { SpoolConfig, SpoolSettings } from '../../formats/config/spools.js'
 import { isRedisAddress, nameOfRedis } from '../../formats/protocol/redis-address.js'
 import type { RehearsalOptions, RehearsalResult } from '../../runtime/worker/rehearse.js'
-import { planChain, SharedAreas } from '../daemon/handler-plan.js'
+import { planChain, planHostSettings, SharedAreas } from '../daemon/handler-plan.js'
 import type { Diagnosis } from '../doctor/diagnosis.js'
 
 const ENTRY = entryFile('rehearse')
@@ -74,7 +74,9 @@ async function rehearse(
     const areas = new SharedAreas()
     areas.make(sharedAreaBytes(options.sharedarea))
     const env = { ...process.env, ...Object.fromEntries(environment) }
-    return await load({ chain: planChain(settings, config, targets), spool, chdir }, areas.fds, env, say)
+    const chain = planChain(settings, config)
+    const hostSettings = planHostSettings(config, targets)
+    return await load({ chain, hostSettings, spool, chdir }, areas.fds, env, say)
   } catch (error) {
     return { error: messageOf(error), warnings: [] }
   } finally {

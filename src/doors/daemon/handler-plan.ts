@@ -3,7 +3,6 @@ import { dirname, resolve } from 'node:path'
 import { messageOf, SpooldError } from '../../base/errors.js'
 import { HOSTS_ROOT } from '../../base/package-root.js'
 import { type Application, applicationsOf } from '../../formats/config/applications.js'
-import { valuesOf } from '../../formats/config/check-handlers.js'
 import {
   findInterpreter,
   HOST_LANGUAGES,
@@ -27,17 +26,15 @@ import { openShared } from '../../system/shared-memory.js'
 const NAMES = { python: 'Python', perl: 'Perl', ruby: 'Ruby' } as const
 const MAIN = { python: 'main.py', perl: 'main.pl', ruby: 'main.rb' } as const
 
+type Settings = HostOptions['settings']
+
 /**
  * The handlers that are tried for each task of a spool, in uWSGI's order: Python, Perl, Ruby; then the kinds that uWSGI does not
  * have, in the order of the configuration.
  *
  * @throws SpooldError CONFIG_INVALID when an interpreter has disappeared since the configuration was checked
  */
-export function planChain(
-  spool: SpoolSettings,
-  resolved: ResolvedOptions,
-  targets: readonly string[],
-): HandlerSpec[] {
+export function planChain(spool: SpoolSettings, resolved: ResolvedOptions): HandlerSpec[] {
   const home = process.cwd()
   const others = spool.handlers.flatMap(([name, value]): HandlerSpec[] => {
     if (name === 'spooler-exec')
@@ -51,7 +48,7 @@ export function planChain(
   const hosts = languages.map(
     (language): HandlerSpec => ({
       kind: 'host',
-      host: planHost(language, spool, resolved, targets, home, isAlone),
+      host: planHost(language, spool, resolved, home, isAlone),
     }),
   )
   return [...hosts, ...others]
@@ -70,9 +67,8 @@ function languagesOf(options: SpoolOptions, path: string, home: string, hasOther
 }
 
 function isNeeded(language: HostLanguage, options: SpoolOptions, home: string): boolean {
-  const values = valuesOf(options)
   return (
-    HOST_OPTIONS[language].some(name => values[name].length > 0) ||
+    HOST_OPTIONS[language].some(([, property]) => options[property].length > 0) ||
     options.spoolerImport.some(value => importLanguage(value, home) === language)
   )
 }
@@ -81,22 +77,15 @@ function planHost(
   language: HostLanguage,
   spool: SpoolSettings,
   resolved: ResolvedOptions,
-  targets: readonly string[],
   home: string,
   isAlone: boolean,
 ): HostOptions {
   const { options } = spool
   const found = findInterpreter(language, options, home, searchPath(resolved.environment))
   if ('missing' in found) throw new SpooldError('CONFIG_INVALID', found.missing)
-  const settings: Array<readonly [string, string]> = [['masterpid', String(process.pid)]]
-  for (const path of targets) settings.push(['spooler', spoolName(path)])
-  for (const [key, value] of seenByHandlers(resolved))
-    settings.push(['opt', key], ['opt', shownOption(key, value)])
-  const areas = sharedAreaBytes(resolved.options.sharedarea)
-  for (const bytes of areas) settings.push(['sharedarea', String(bytes)])
   const loaded = loads(language, spool, home)
   const applications = applicationsOf(options, home).filter(each => each.language === language)
-  settings.push(...loaded, ...applicationSettings(applications, options))
+  const settings = [...loaded, ...applicationSettings(applications, options)]
   if (isAlone) settings.push(['alone', ''])
   if (options.lazyApps) settings.push(['lazy-apps', ''])
   const isInVirtualenv = language === 'python' && options.virtualenv !== null
@@ -106,13 +95,31 @@ function planHost(
     args: [`${HOSTS_ROOT}/${language}/${MAIN[language]}`],
     environment: isInVirtualenv ? { VIRTUAL_ENV: dirname(dirname(found.path)) } : {},
     home,
-    areas: areas.length,
+    areas: sharedAreaBytes(resolved.options.sharedarea).length,
     files: [
       ...loaded.filter(([name]) => name !== 'path').map(([, file]) => file),
       ...applications.map(({ option, value }) => `${option} = ${value}`),
     ],
-    settings: settings.map(([name, value]) => [name, bytesOfValue(value).toString('latin1')]),
+    settings: asByteStrings(settings),
   }
+}
+
+/** What the hosts of all spools are told. It is made once for all plans, because it names every spool. */
+export function planHostSettings(resolved: ResolvedOptions, targets: readonly string[]): Settings {
+  return asByteStrings([
+    ['masterpid', String(process.pid)],
+    ...targets.map(path => ['spooler', spoolName(path)] as const),
+    ...[...seenByHandlers(resolved)].flatMap(pairOf),
+    ...sharedAreaBytes(resolved.options.sharedarea).map(bytes => ['sharedarea', String(bytes)] as const),
+  ])
+}
+
+function pairOf([key, value]: readonly [string, string]): Settings {
+  return [key, shownOption(key, value)].map(text => ['opt', text])
+}
+
+function asByteStrings(settings: Settings): Settings {
+  return settings.map(([name, value]) => [name, bytesOfValue(value).toString('latin1')])
 }
 
 /** The spool as handlers see and print it: a spool on Redis by its name, which has no login, and which the worker uses, too. */
@@ -147,7 +154,7 @@ function applicationSettings(
 function loads(language: HostLanguage, { options, handlers }: SpoolSettings, home: string) {
   const last = { python: 'spooler-import', perl: 'perl-exec', ruby: 'rbrequire' }[language]
   const paths = { python: options.pythonpath.flatMap(glob), perl: [], ruby: options.rbLib }[language]
-  const names: readonly string[] = HOST_OPTIONS[language]
+  const names: readonly string[] = HOST_OPTIONS[language].map(([name]) => name)
   return [
     ...paths.map(path => ['path', resolve(path)] as const),
     ...handlers.flatMap(([name, value]) => {

@@ -24,7 +24,7 @@ import type { SpoolWorkersPlan } from '../../runtime/supervisor/master.js'
 import type { PoolOptions } from '../../runtime/supervisor/pool-options.js'
 import type { QuestionHandler } from '../../runtime/supervisor/questions.js'
 import type { CheckedConfig } from '../check/check.js'
-import { planChain, SharedAreas } from './handler-plan.js'
+import { planChain, planHostSettings, SharedAreas } from './handler-plan.js'
 import { sizeOptions, workerLimits } from './pool-plan.js'
 
 /** How long the disk of a spool may take to answer before a reload opens the spool. */
@@ -130,7 +130,7 @@ const ON_REDIS = { locks: 'ofd', because: undefined } as const
 interface PlanContext {
   readonly events: Emitter
   /** Answers questions of handlers to the daemon. */
-  readonly questions: QuestionHandler
+  readonly questions: Pick<QuestionHandler, 'answer'>
   /** The spools in which handlers may store tasks. */
   readonly targets: readonly SpoolTarget[]
   /** The spools by the names that handlers use, each once: real paths, as in uWSGI (core/spooler.c, uwsgi_new_spooler). */
@@ -158,6 +158,7 @@ export async function planSpools(
   context: PlanContext,
 ): Promise<SpoolWorkersPlan[]> {
   AREAS.make(sharedAreaBytes(config.options.sharedarea))
+  const hostSettings = planHostSettings(config, context.known)
   /** A directory that is listed several times gets the processes of all its entries. */
   const processes = new Map<string, number>()
   // 0 is one process, as in uWSGI
@@ -168,10 +169,9 @@ export async function planSpools(
     first.map(each => {
       const { forwardsTo } = each
       const chain: readonly HandlerSpec[] =
-        forwardsTo === undefined
-          ? planChain(each, config, context.known)
-          : [{ kind: 'forward', to: forwardsTo }]
-      return planSpoolWorkers(each, processes.get(each.spool) ?? 1, chain, config.options, context)
+        forwardsTo === undefined ? planChain(each, config) : [{ kind: 'forward', to: forwardsTo }]
+      const handlers = chain.some(({ kind }) => kind === 'host') ? { chain, hostSettings } : { chain }
+      return planSpoolWorkers(each, processes.get(each.spool) ?? 1, handlers, config.options, context)
     }),
   )
 }
@@ -179,7 +179,7 @@ export async function planSpools(
 async function planSpoolWorkers(
   each: PreparedSpool,
   processes: number,
-  chain: readonly HandlerSpec[],
+  handlers: Pick<WorkerOptions, 'chain' | 'hostSettings'>,
   daemon: Options,
   context: PlanContext,
 ): Promise<SpoolWorkersPlan> {
@@ -196,7 +196,7 @@ async function planSpoolWorkers(
   const code = JSON.stringify(each.handlers)
   const chdir = chdirOf(options, isOnRedis)
   const pool: PoolOptions = {
-    worker: { spool, chain, chdir, locks, ...rules, ...workerOptions(options, daemon, context) },
+    worker: { spool, ...handlers, chdir, locks, ...rules, ...workerOptions(options, daemon, context) },
     ...(await sizeOptions(options, processes)),
     limits: workerLimits(options),
     mercyMs: options.workerReloadMercyMs,
@@ -238,7 +238,7 @@ function workerOptions(
   options: SpoolOptions,
   daemon: Options,
   { targets }: PlanContext,
-): Omit<WorkerOptions, 'spool' | 'chain' | 'chdir' | 'locks' | 'ordered' | 'strictNames'> {
+): Omit<WorkerOptions, 'spool' | 'chain' | 'hostSettings' | 'chdir' | 'locks' | 'ordered' | 'strictNames'> {
   return {
     policy: retryPolicyOf(options),
     delivery: options.spoolerDelivery,

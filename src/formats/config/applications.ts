@@ -1,5 +1,5 @@
 import { resolve } from 'node:path'
-import type { HostLanguage } from './handlers.js'
+import { type HostLanguage, hasOtherHandlers } from './handlers.js'
 import type { SpoolOptions } from './option-table.js'
 
 /**
@@ -13,23 +13,6 @@ export interface Application {
   /** The option that names it, and the index in that option's values. */
   readonly option: string
   readonly index: number
-}
-
-/** Options that name handlers, except those that name an application. */
-const OTHER_HANDLERS = [
-  'spoolerImport',
-  'spoolerExec',
-  'sharedImport',
-  'import',
-  'spoolerPythonImport',
-  'perlExec',
-  'perlExecPostFork',
-  'sharedRbrequire',
-  'rbrequire',
-] as const
-
-export function hasOtherHandlers(options: SpoolOptions): boolean {
-  return OTHER_HANDLERS.some(name => options[name].length > 0)
 }
 
 /**

@@ -5,7 +5,6 @@ import {
   type Application,
   applicationFile,
   applicationsOf,
-  hasOtherHandlers,
   isLeftOut,
   namedApplications,
 } from './applications.js'
@@ -14,6 +13,7 @@ import {
   HOST_LANGUAGES,
   HOST_OPTIONS,
   type HostLanguage,
+  hasOtherHandlers,
   importLanguage,
   searchPath,
 } from './handlers.js'
@@ -40,10 +40,9 @@ export function checkHandlers(
     if (language !== 'javascript' && !needed.has(language)) needed.set(language, origin)
     if (language === 'javascript' || isFile('spooler-import', value)) checkFile('spooler-import', value, i)
   }
-  const values = valuesOf(options)
   for (const language of HOST_LANGUAGES)
-    for (const name of HOST_OPTIONS[language])
-      for (const [i, value] of values[name].entries()) {
+    for (const [name, property] of HOST_OPTIONS[language])
+      for (const [i, value] of options[property].entries()) {
         if (!needed.has(language)) needed.set(language, where(name, i))
         if (isFile(name, value)) checkFile(name, value, i)
         if (/\.[cm]?[jt]s$/.test(value))
@@ -124,25 +123,11 @@ export function noHandlerMessage(options: SpoolOptions): string {
   return 'there is no handler; add spooler-import = FILE (JavaScript or Python), perl-exec, rbrequire, spooler-exec = COMMAND, or name the web application that registers it (module, wsgi-file, psgi, rack)'
 }
 
-type HostOption = (typeof HOST_OPTIONS)[keyof typeof HOST_OPTIONS][number]
-
-export function valuesOf(options: SpoolOptions): Readonly<Record<HostOption, readonly string[]>> {
-  return {
-    'shared-import': options.sharedImport,
-    import: options.import,
-    'spooler-python-import': options.spoolerPythonImport,
-    'perl-exec': options.perlExec,
-    'perl-exec-post-fork': options.perlExecPostFork,
-    'shared-rbrequire': options.sharedRbrequire,
-    rbrequire: options.rbrequire,
-  }
-}
-
 /**
  * True if the value is a file. Any other value is a module, which its interpreter finds; for Ruby, that is any value but a path
  * that ends in `.rb`.
  */
-function isFile(name: HostOption | 'spooler-import', value: string): boolean {
+function isFile(name: string, value: string): boolean {
   if (name.startsWith('perl-')) return true
   if (name.endsWith('rbrequire')) return /^\.{0,2}\/.*\.rb$/.test(value)
   return value.includes('/') || /^\.|\.(py|pl|rb)$/.test(value)

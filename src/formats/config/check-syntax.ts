@@ -6,8 +6,7 @@ import { syntaxErrorIn, unsupportedEnding } from '../../system/module-files.js'
 import { glob } from '../ini/glob.js'
 import type { Problems } from '../ini/setting.js'
 import { applicationFile, applicationsOf } from './applications.js'
-import { valuesOf } from './check-handlers.js'
-import { findInterpreter, type HostLanguage, importLanguage, searchPath } from './handlers.js'
+import { findInterpreter, HOST_OPTIONS, type HostLanguage, importLanguage, searchPath } from './handlers.js'
 import type { SpoolOptions } from './option-table.js'
 import { originOf, type ResolvedOptions } from './options.js'
 import { handlingSpools, labelOf } from './spools.js'
@@ -104,15 +103,11 @@ interface CheckedFile {
 }
 
 function handlerFiles(options: SpoolOptions, home: string): CheckedFile[] {
-  const values = valuesOf(options)
-  const python = ['shared-import', 'import', 'spooler-python-import'] as const
-  const ruby = ['shared-rbrequire', 'rbrequire'] as const
   const named = [
-    ...python.flatMap(name =>
-      values[name].map((value, index) => ({ name, index, value, language: 'python' as const })),
-    ),
-    ...ruby.flatMap(name =>
-      values[name].map((value, index) => ({ name, index, value, language: 'ruby' as const })),
+    ...(['python', 'ruby'] as const).flatMap(language =>
+      HOST_OPTIONS[language].flatMap(([name, property]) =>
+        options[property].map((value, index) => ({ name, index, value, language })),
+      ),
     ),
     ...options.spoolerImport.map((value, index) => ({
       name: 'spooler-import',

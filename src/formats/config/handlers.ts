@@ -8,12 +8,35 @@ export type HostLanguage = 'python' | 'perl' | 'ruby'
 /** The languages with hosts, in the order in which uWSGI tries its plugins: by modifier, 0, 5 and 7. */
 export const HOST_LANGUAGES = ['python', 'perl', 'ruby'] as const satisfies readonly HostLanguage[]
 
+type HostOption = readonly [option: string, property: keyof SpoolOptions]
+
 /** The options that require a language's interpreter. */
 export const HOST_OPTIONS = {
-  python: ['shared-import', 'import', 'spooler-python-import'],
-  perl: ['perl-exec', 'perl-exec-post-fork'],
-  ruby: ['shared-rbrequire', 'rbrequire'],
-} as const satisfies Record<HostLanguage, readonly string[]>
+  python: [
+    ['shared-import', 'sharedImport'],
+    ['import', 'import'],
+    ['spooler-python-import', 'spoolerPythonImport'],
+  ],
+  perl: [
+    ['perl-exec', 'perlExec'],
+    ['perl-exec-post-fork', 'perlExecPostFork'],
+  ],
+  ruby: [
+    ['shared-rbrequire', 'sharedRbrequire'],
+    ['rbrequire', 'rbrequire'],
+  ],
+} as const satisfies Record<HostLanguage, readonly HostOption[]>
+
+/** True if an option other than those of an application names a handler. */
+export function hasOtherHandlers(options: SpoolOptions): boolean {
+  const { spoolerImport, spoolerExec } = options
+  return (
+    spoolerImport.length + spoolerExec.length > 0 ||
+    HOST_LANGUAGES.some(language =>
+      HOST_OPTIONS[language].some(([, property]) => options[property].length > 0),
+    )
+  )
+}
 
 /** The default interpreters; each name is also that of the package to install. */
 const PROGRAMS: Readonly<Record<HostLanguage, string>> = { python: 'python3', perl: 'perl', ruby: 'ruby' }

@@ -2,37 +2,23 @@
 
 import os
 import signal as _os_signal
-import socket as _socket
 import sys
-import time as _time
 from operator import index as _index
 
 from spoold_host.cache import *  # noqa: F401,F403 — cache_get and the others
 from spoold_host.sharedarea import *  # noqa: F401,F403
+from spoold_host.uwsgi_module import *  # noqa: F401,F403
+from spoold_host.uwsgi_module import _HERE, _NOT_HERE, _SILENT, _check_signal, _pairs_of
 from spoold_host.wire import CallError as _CallError
 
-SPOOL_OK, SPOOL_RETRY, SPOOL_IGNORE = -2, -1, 0
-
-version = b'2.0.21-spoold'
-version_info = (2, 0, 21, 0, b'spoold')
-hostname = _socket.gethostname().encode()
-started_on = int(_time.time())
-numproc, cores, buffer_size, threads = 0, 1, 65535, 0
-has_threads = True
-is_a_reload = False
-loop = unbit = applications = None
-magic_table = {}
-env = {}
+numproc, threads = 0, 0
 opt = {}
 spoolers = ()
-sockets = []
 
 _settings = {}
 _wire = _loop = None
 # False while code is loaded: uWSGI loads code in its master, and forks the spoolers from it
 _is_forked = False
-# options for kinds of processes that spoold does not have: code that sees them would hand work to such a process
-_NOT_HERE = ('mule', 'mules', 'farm')
 
 
 def _start(wire, settings, loop):
@@ -80,8 +66,7 @@ def _end():
 
 def _options(pairs):
     """Returns `uwsgi.opt`: names as str, values as bytes. Of an option that was given more than once, it has the last value."""
-    # true here, because Python's own threads and fork functions work: code that looks for these options need not warn
-    options = {'enable-threads': b'true', 'py-call-uwsgi-fork-hooks': b'true'}
+    options = dict(_HERE)
     for name, value in zip(pairs[::2], pairs[1::2]):
         name = name.decode('utf-8', 'surrogateescape')
         if name not in _NOT_HERE:
@@ -93,24 +78,11 @@ def _options(pairs):
 
 
 def spool(*args, **kwargs):
-    message = args[0] if args else kwargs
-    if not isinstance(message, dict) or not (args or kwargs):
-        raise ValueError('The argument of spooler callable must be a dictionary')
-    body, items = None, []
-    for key, value in message.items():
-        if key == b'body' and isinstance(value, bytes):
-            body = value
-            continue
-        if not isinstance(key, bytes) or isinstance(value, (str, int)) or value is None:
-            raise ValueError('spooler callable dictionary must contains only bytes')
-        try:
-            items += [key, bytes(value)]
-        except TypeError:
-            raise ValueError('spooler callable dictionary must contains only bytes') from None
-    if body is not None:
+    message = args[0] if args else kwargs or None
+    pairs = _pairs_of(message)
+    if isinstance(message.get(b'body'), bytes):
         del message[b'body']
-        items += [b'body', body]
-    return _spool(items)
+    return _spool([part for pair in pairs for part in pair])
 
 
 def _spool(items):
@@ -181,14 +153,6 @@ def worker_id():
     return 0
 
 
-def mule_id():
-    return 0
-
-
-def mypid():
-    return os.getpid()
-
-
 def total_requests():
     return 0
 
@@ -197,44 +161,8 @@ def request_id():
     return 0
 
 
-def logsize():
-    return 0
-
-
-def i_am_the_lord(legion):
-    if not isinstance(legion, str):
-        raise TypeError('argument 1 must be str, not %s' % type(legion).__name__)
-    return False  # there are no legions
-
-
 def workers():
     return ()
-
-
-def mem():
-    """Returns the resident and the virtual size of this process, in bytes."""
-    with open('/proc/self/statm') as statm:
-        pages = statm.read().split()
-    size = os.sysconf('SC_PAGE_SIZE')
-    return (int(pages[1]) * size, int(pages[0]) * size)
-
-
-def log(line):
-    if not isinstance(line, str):
-        raise TypeError('log() argument 1 must be str, not %s' % type(line).__name__)
-    try:
-        sys.stderr.write(line + '\n')
-    except (AttributeError, ValueError):  # a task closed the stream, or it is None
-        os.write(2, (line + '\n').encode('utf-8', 'backslashreplace'))
-    return True
-
-
-def setprocname(name):
-    try:
-        with open('/proc/self/comm', 'w') as comm:
-            comm.write(name)
-    except OSError:
-        pass
 
 
 def set_user_harakiri(seconds):
@@ -266,20 +194,8 @@ def is_locked(number=0):
     return False
 
 
-def micros():
-    return _time.time_ns() // 1000
-
-
-def ready():
-    return True
-
-
 def listen_queue(number=0):
     return 0
-
-
-def in_farm(name=None):
-    return None
 
 
 def mule_msg(message, mule=None):
@@ -323,7 +239,9 @@ def signal(number, remote=None):
         return None  # silently, as in uWSGI
     _check_signal(number)
     if remote is not None:
-        return _signal_remote(number, remote)
+        from spoold_host.daemon_socket import raise_signal
+
+        return raise_signal(number, str(remote))
     _signal_call('signal', number)
 
 
@@ -352,34 +270,9 @@ def add_file_monitor(number, path):
     _signal_call('file-monitor', number, os.fsencode(path))
 
 
-def _check_signal(number):
-    if not 0 <= _index(number) <= 255:
-        raise ValueError('a signal number is 0 to 255, got %d' % number)
-
-
 def _signal_call(name, number, *values):
     _check_signal(number)
     _call(name, _number(number), *values)
-
-
-def _signal_remote(number, remote):
-    address = str(remote)
-    try:
-        if ':' in address:
-            host, _, port = address.rpartition(':')
-            peer = _socket.create_connection((host or '127.0.0.1', int(port)), 4)
-        else:
-            peer = _socket.socket(_socket.AF_UNIX)
-            peer.settimeout(4)
-            # the abstract names of uWSGI and spoold end with a NUL
-            peer.connect('\0%s\0' % address[1:] if address.startswith('@') else address)
-        with peer, peer.makefile('rb') as replies:
-            peer.sendall(bytes((110, 0, 0, number)))
-            reply = replies.read(4)
-    except OSError:
-        raise OSError('unable to deliver signal %d to node %s' % (number, address)) from None
-    if reply[3:] != b'\x01':
-        raise ValueError('node %s rejected signal %d' % (address, number))
 
 
 def _number(value):
@@ -394,12 +287,7 @@ def _call(name, *values):
 
 
 # Functions that have no meaning here, because there are no requests, mules, alarms or metrics. Modules that also serve a web
-# application refer to them when they are imported, so only a call is an error. The silent ones only report something: they do
-# nothing.
-_SILENT = frozenset(
-    'accepting alarm metric_dec metric_div metric_inc metric_mul metric_set metric_set_max metric_set_min set_logvar '
-    'set_warning_message add_var log_this_request'.split()
-)
+# application refer to them when they are imported, so only a call is an error. The silent ones do nothing.
 _MEANINGLESS = frozenset(
     'async_connect async_sleep chunked_read chunked_read_nb cl close connect connection_fd disconnect embedded_data extract '
     'farm_get_msg farm_msg get_logvar green_schedule is_connected lord_scroll metric_get '

@@ -23,6 +23,8 @@ export interface WorkerOptions {
   readonly graceMs: number
   /** The handlers, tried in turn until one returns something other than SPOOL_IGNORE. */
   readonly chain: readonly HandlerSpec[]
+  /** What the hosts of all spools are told, besides their own settings. Absent: no handler is in a host. */
+  readonly hostSettings?: HostOptions['settings']
   /**
    * Where handlers may store tasks; the first one is the default. With `sync` a task is on disk before it counts as
    * stored.

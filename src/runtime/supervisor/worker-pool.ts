@@ -337,9 +337,9 @@ export class WorkerPool implements SignalReceivers, FeederContext, PoolSizeConte
   }
 }
 
-/** All that handlers are loaded with. The spool is no part of it: uWSGI loads them once for all. */
+/** All that handlers are loaded with, except the spool, because uWSGI loads them once for all, and what names all spools. */
 function loadedBy({ worker }: PoolOptions): string {
-  return JSON.stringify({ ...worker, spool: '', targets: [] })
+  return JSON.stringify({ ...worker, spool: '', targets: [], hostSettings: [] })
 }
 
 /** True if the worker has ended or is about to, so that another one comes in its place. */

@@ -1,9 +1,9 @@
 import { describe, messageOf, SpooldError } from '../../base/errors.js'
 import { isThenable } from '../../base/promise.js'
 import type { PeriodicTask, Rhythm } from '../../base/task/schedule.js'
+import { durationMs } from '../../base/task/terms.js'
 import { DEFAULT_QUEUE } from '../../formats/protocol/named.js'
 import { openCron } from '../schedule/cron.js'
-import { durationMs } from './durations.js'
 import { issuesText, type StandardSchema } from './standard-schema.js'
 
 /** The settings of a task that the daemon itself schedules. */

@@ -1,7 +1,6 @@
 import { describe, SpooldError } from '../../base/errors.js'
-import type { Backoff, Terms } from '../../base/task/terms.js'
+import { type Backoff, durationMs, type Terms } from '../../base/task/terms.js'
 import { nameFault, queueFault } from '../../formats/protocol/named.js'
-import { durationMs } from './durations.js'
 import { PERIODIC_CHECKS, type PeriodicSettings } from './periodic.js'
 import { isStandardSchema, type StandardSchema } from './standard-schema.js'
 

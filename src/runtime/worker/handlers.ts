@@ -33,7 +33,7 @@ export interface LoadedHandlers {
 
 /** The options on which loading depends. In a rehearsal some of them are unknown. */
 type Loading = Pick<WorkerOptions, 'chain' | 'spool' | 'chdir' | 'startTimeoutMs'> &
-  Partial<Pick<WorkerOptions, 'locks' | 'concurrency' | 'namespace' | 'policy'>>
+  Partial<Pick<WorkerOptions, 'locks' | 'concurrency' | 'namespace' | 'policy' | 'hostSettings'>>
 
 /**
  * Loads the handlers. The code for each kind is imported only if it is used, because every worker pays for it at its
@@ -148,10 +148,10 @@ export function homeOf({ spool, chdir }: Pick<Loading, 'spool' | 'chdir'>): stri
   return isRedisAddress(spool) ? (chdir ?? spool) : spool
 }
 
-/** Adds the settings of this worker to those of the plan, which are the same for all spools. */
+/** Adds the settings of this worker, and those of all hosts, to those of the plan. */
 function settled(
   host: HostOptions,
-  { spool, chdir, startTimeoutMs, concurrency = 1, policy }: Loading,
+  { spool, chdir, startTimeoutMs, concurrency = 1, policy, hostSettings = [] }: Loading,
 ): HostStart {
   const at = chdir === null ? [] : [['chdir', toByteString(chdir)] as const]
   const home = toByteString(homeOf({ spool, chdir }))
@@ -160,5 +160,9 @@ function settled(
   // for hosts that tell a task the time of its next run before the worker decides on it
   const delays = policy === undefined ? [] : [policy.delayMs ?? FIRST_DELAY_MS, policy.capMs]
   const backoff = delays.map(ms => ['backoff-ms', String(ms)] as const)
-  return { ...host, startTimeoutMs, settings: [...place, ...many, ...backoff, ...host.settings] }
+  return {
+    ...host,
+    startTimeoutMs,
+    settings: [...place, ...many, ...backoff, ...hostSettings, ...host.settings],
+  }
 }

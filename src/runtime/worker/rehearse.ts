@@ -12,7 +12,7 @@ import { offerSignals } from './signal-api.js'
  * stored.
  */
 
-export type RehearsalOptions = Pick<WorkerOptions, 'chain' | 'spool' | 'chdir'>
+export type RehearsalOptions = Pick<WorkerOptions, 'chain' | 'hostSettings' | 'spool' | 'chdir'>
 
 export interface RehearsalResult {
   /** Why the handlers could not be loaded. */

@@ -35,7 +35,7 @@ sub _install {
     my $number  = sub { return _signal($_[0]) };
     my %functions = (
         spool => \&_spool, opt => sub { _told(); return $options }, signal => \&_raise, log => \&_log,
-        VERSION => sub () { '2.0.31-spoold' }, SPOOL_OK => sub () { -2 }, SPOOL_RETRY => sub () { -1 }, SPOOL_IGNORE => sub () { 0 },
+        VERSION => sub () { '2.0.21-spoold' }, SPOOL_OK => sub () { -2 }, SPOOL_RETRY => sub () { -1 }, SPOOL_IGNORE => sub () { 0 },
         worker_id => sub { return $$ }, i_am_the_lord => sub { return !!0 }, set_user_harakiri => $nothing,
         (map { $_ => $taken } qw(spooler postfork register_rpc)),
         (map { $_ => $number } qw(register_signal add_timer add_rb_timer)),

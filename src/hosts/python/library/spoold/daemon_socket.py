@@ -17,6 +17,8 @@ _PATIENCE = 10
 _STORED, _REFUSED, _PONG = b'\xff\0\0\1', b'\xff\0\0\0', b'\x64\0\0\1'
 #: the value of modifier2 that keeps the connection open after the answer
 _KEEP_OPEN = b'\1'
+#: uWSGI's packet for a signal without its last byte, which is the number of the signal
+_SIGNAL = b'\x6e\0\0'
 _PING = b'\x64\0\0' + _KEEP_OPEN
 #: the number of packets that are sent before the answer to the first of them must have come
 _AHEAD = 64
@@ -90,11 +92,23 @@ class Daemon:
 
     @contextlib.contextmanager
     def _connect(self) -> Iterator[socket.socket]:
-        connection = open_socket(self._address)
+        connection = _open(self._address)
         try:
             yield connection
         finally:
             connection.close()
+
+
+def raise_signal(number: int, address: str) -> None:
+    """Sends a signal to an address, as `uwsgi --signal` does. Raises OSError if nobody answers, and ValueError for a refusal."""
+    try:
+        with _open(address) as peer:
+            peer.sendall(_SIGNAL + bytes([number]))
+            answer = _answer(peer)
+    except OSError:
+        raise OSError('unable to deliver signal %d to node %s' % (number, address)) from None
+    if answer[3:] != b'\1':
+        raise ValueError('node %s rejected signal %d' % (address, number))
 
 
 def _answer(connection: socket.socket) -> bytes:
@@ -109,10 +123,10 @@ def _answer(connection: socket.socket) -> bytes:
     return answer
 
 
-def open_socket(address: str) -> socket.socket:
+def _open(address: str) -> socket.socket:
     if address[0] not in '/@':
         host, _, port = address.rpartition(':')
-        return socket.create_connection((host.strip('[]'), int(port)), _PATIENCE)
+        return socket.create_connection((host.strip('[]') or '127.0.0.1', int(port)), _PATIENCE)
     connection = socket.socket(socket.AF_UNIX)
     connection.settimeout(_PATIENCE)
     try:

@@ -10,7 +10,7 @@ require_relative '../spool_socket'
 # this file does nothing. docs/leaving-uwsgi.md explains it.
 unless defined?(UWSGI) && UWSGI.respond_to?(:spool)
   module UWSGI
-    VERSION = '2.0.31-spoold'
+    VERSION = '2.0.21-spoold'
     SPOOL_OK = -2
     SPOOL_RETRY = -1
     SPOOL_IGNORE = 0

@@ -10,6 +10,7 @@ import re
 from .. import destination
 from ..errors import SpooldError
 from ..packet import LIMIT, Packet
+from ..uwsgi_module import _pairs_of
 from . import places
 from .at import read_at
 
@@ -24,7 +25,7 @@ _DIGITS = re.compile(rb'[0-9]+')
 _BODY_LENGTH = b'CONTENT_LENGTH'
 
 
-def spool(message: dict[Any, Any]) -> bytes:
+def spool(message: Any) -> bytes:
     """Stores a task. Returns the path of its file, or the address of the daemon's socket to which it was sent. Raises ValueError
     for any fault, as uWSGI does."""
     pairs, body = _checked(message)
@@ -59,16 +60,10 @@ def store(where: Spool, packet: Packet) -> None:
     destination.store([(place, packet)])
 
 
-def _checked(message: dict[Any, Any]) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
+def _checked(message: object) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
     """Returns the pairs as bytes, and the body. Raises ValueError."""
     body, pairs, size = None, [], 0
-    for key, value in message.items():
-        if not isinstance(key, bytes) or isinstance(value, (str, int)) or value is None:
-            raise ValueError('spooler callable dictionary must contains only bytes')
-        try:
-            value = bytes(value)
-        except TypeError:
-            raise ValueError('spooler callable dictionary must contains only bytes') from None
+    for key, value in _pairs_of(message):
         if key == b'body':
             body = value
         elif key != _BODY_LENGTH:

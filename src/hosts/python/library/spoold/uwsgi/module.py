@@ -6,29 +6,16 @@ docs/uwsgi-module.md lists all names of uWSGI's module, and what each does here.
 from __future__ import annotations
 
 import os
-import sys
-import time as _time
 
+from ..uwsgi_module import *  # noqa: F403
+from ..uwsgi_module import _SILENT, _check_signal
 from . import places as _places
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, NoReturn
 
-SPOOL_OK, SPOOL_RETRY, SPOOL_IGNORE = -2, -1, 0
-
-version = b'2.0.31-spoold'
-version_info = (2, 0, 31, 0, b'spoold')
-hostname = os.uname().nodename.encode()
-started_on = int(_time.time())
-numproc, cores, buffer_size, threads = 1, 1, 65535, 1
-has_threads = True
-is_a_reload = False
-loop = unbit = applications = None
-magic_table: dict[bytes, bytes] = {}
-env: dict[str, Any] = {}
-sockets: list[int] = []
-
+numproc, threads = 1, 1
 _pid = os.getpid()
 #: the numbers of the signals that are registered, so that `get_free_signal` does not return them again
 _registered: set[int] = set()
@@ -38,12 +25,9 @@ _registered: set[int] = set()
 
 
 def spool(*args: Any, **kwargs: Any) -> bytes:
-    message = args[0] if args else kwargs
-    if not isinstance(message, dict) or not (args or kwargs):
-        raise ValueError('The argument of spooler callable must be a dictionary')
     from . import enqueuing
 
-    return enqueuing.spool(message)
+    return enqueuing.spool(args[0] if args else kwargs or None)
 
 
 send_to_spooler = spool
@@ -68,59 +52,8 @@ def worker_id() -> int:
     return os.getpid()
 
 
-def mypid() -> int:
-    return os.getpid()
-
-
-def mule_id() -> int:
-    return 0
-
-
-def logsize() -> int:
-    return 0
-
-
-def i_am_the_lord(legion: str) -> bool:
-    return False
-
-
-def in_farm(name: str | None = None) -> None:
-    return None
-
-
-def mem() -> tuple[int, int]:
-    """Returns the resident and the virtual size of this process, in bytes."""
-    with open('/proc/self/statm') as statm:
-        pages = statm.read().split()
-    size = os.sysconf('SC_PAGE_SIZE')
-    return (int(pages[1]) * size, int(pages[0]) * size)
-
-
-def log(line: str) -> bool:
-    if not isinstance(line, str):
-        raise TypeError('log() argument 1 must be str, not %s' % type(line).__name__)
-    sys.stderr.write(line + '\n')
-    return True
-
-
-def setprocname(name: str) -> None:
-    try:
-        with open('/proc/self/comm', 'w') as comm:
-            comm.write(name)
-    except OSError:
-        pass
-
-
 def set_user_harakiri(seconds: int) -> None:
     """Does nothing: the server has its own limit for requests."""
-
-
-def micros() -> int:
-    return _time.time_ns() // 1000
-
-
-def ready() -> bool:
-    return True
 
 
 def _end() -> None:
@@ -173,28 +106,19 @@ def signal(number: int, remote: str | None = None) -> None:
     if isinstance(number, int) and number > 255:
         return  # silently, as in uWSGI
     _check_signal(number)
-    from . import signalling
-
     if remote is None:
+        from . import signalling
+
         signalling.raise_in_daemon(number)
     else:
-        signalling.raise_at(number, str(remote))
+        from ..daemon_socket import raise_signal
 
-
-def _check_signal(number: int) -> None:
-    if not isinstance(number, int):
-        raise TypeError('an integer is required (got type %s)' % type(number).__name__)
-    if not 0 <= number <= 255:
-        raise ValueError('a signal number is 0 to 255, got %d' % number)
+        raise_signal(number, str(remote))
 
 
 # -- what does nothing, and what is not there
 
 
-_SILENT = frozenset(
-    'accepting alarm metric_dec metric_div metric_inc metric_mul metric_set metric_set_max metric_set_min set_logvar '
-    'set_warning_message add_var log_this_request'.split()
-)
 #: for names that begin like this: what to take instead. `_instead_of` puts it into an error message
 _INSTEAD = (
     ('cache_', "the cache of the framework, on Redis or memcached; in tasks uwsgi.%s works: the daemon's workers share a cache"),

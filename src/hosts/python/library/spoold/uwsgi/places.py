@@ -7,6 +7,8 @@ import os
 import sys
 import time
 
+from ..uwsgi_module import _HERE, _NOT_HERE
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Mapping, Sequence
@@ -20,10 +22,6 @@ UNTOLD = (
 _PATIENCE = 60
 #: seconds for which an ini that cannot be read is not read again
 _FAULT_LASTS = 5.0
-#: options of kinds of processes, and of an end of processes, that only uWSGI has: code that sees them would count on these
-_NOT_HERE = ('mule', 'mules', 'farm', 'skip-atexit')
-#: options that are true here, because threads and forks are Python's own: code that looks for them need not warn
-_HERE = {'enable-threads': b'true', 'py-call-uwsgi-fork-hooks': b'true'}
 
 
 class Spool:
@@ -43,7 +41,7 @@ class Told:
     def __init__(self, spools: Sequence[Spool], options: Mapping[str, bytes], fault: str | None = None) -> None:
         self.spools = spools
         #: the value of `uwsgi.opt`. It always has a `spooler`, because `@spool` looks for that
-        self.options = {'spooler': b'', **_HERE, **{key: value for key, value in options.items() if key not in _NOT_HERE}}
+        self.options = {'spooler': b'', **_HERE, **{key: value for key, value in options.items() if key not in (*_NOT_HERE, 'skip-atexit')}}
         #: why tasks cannot be stored; None if they can
         self.fault = fault
 

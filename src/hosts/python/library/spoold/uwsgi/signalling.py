@@ -7,14 +7,12 @@ import json
 import os
 import socket
 
-from ..daemon_socket import open_socket
+from ..daemon_socket import raise_signal
 from . import places
 
 #: seconds: the longest wait for an answer
 _PATIENCE = 5
 _MOST_ANSWER_BYTES = 65536
-#: uWSGI's packet for a signal without its last byte, which is the number of the signal; the answer if the signal was taken
-_SIGNAL, _TAKEN = b'\x6e\0\0', b'\xff\0\0\1'
 
 
 def raise_in_daemon(number: int) -> None:
@@ -26,7 +24,7 @@ def raise_in_daemon(number: int) -> None:
     faults = []
     for spool in told.spools:
         if places.is_socket(spool.name):
-            return raise_at(number, spool.name)
+            return raise_signal(number, spool.name)
         for control in _controls_of(spool.name):
             try:
                 return _order(control, spool.name, number)
@@ -34,18 +32,6 @@ def raise_in_daemon(number: int) -> None:
                 faults.append('%s: %s' % (spool.name, error.strerror or error))
     said = '; '.join(faults) or 'no daemon runs %s' % ', '.join(spool.name for spool in told.spools)
     raise ValueError('signal %d is not raised: %s' % (number, said))
-
-
-def raise_at(number: int, address: str) -> None:
-    """Sends a signal to an address, as `uwsgi --signal` does. Raises OSError if nobody answers, and ValueError for a refusal."""
-    try:
-        with open_socket(address) as peer, peer.makefile('rb') as replies:
-            peer.sendall(_SIGNAL + bytes([number]))
-            reply = replies.read(4)
-    except OSError:
-        raise OSError('unable to deliver signal %d to node %s' % (number, address)) from None
-    if reply != _TAKEN:
-        raise ValueError('node %s rejected signal %d' % (address, number))
 
 
 def _controls_of(spool: str) -> list[str]:
