@@ -35,21 +35,25 @@ export async function shape(
   const { output } = context
   output.purpose = 'look'
   const { by = FUNCTION, json: isJson = false } = options
-  return inEachSpool(await spoolsOf(named, options, context), context, async ({ shown: directory, spool }) => {
-    if (by === '') throw new SpooldError('USAGE', '--by: expected a key of the tasks, got nothing')
-    const groups = new TaskGroups([KEY_PREFIX + by], Date.now(), MOST_ROWS)
-    const store = await openTaskStore(spool)
-    const printer = hiding(await hideOf(store, directory, output), groups)
-    const isWhole = await list(directory, store, { ...ALIVE, isJson }, printer, output)
-    const rows = rowsOf(groups)
-    if (isJson) output.json({ spooler: directory, by, boundsMinutes: AGE_BOUNDS, rows })
-    else {
-      const table = new Table(COLUMNS, PLAIN, line => output.painted(line))
-      for (const row of rows) table.add(row)
-      table.end()
-    }
-    return isWhole ? 0 : 1
-  })
+  return inEachSpool(
+    await spoolsOf(named, options, context),
+    context,
+    async ({ shown: directory, spool }) => {
+      if (by === '') throw new SpooldError('USAGE', '--by: expected a key of the tasks, got nothing')
+      const groups = new TaskGroups([KEY_PREFIX + by], Date.now(), MOST_ROWS)
+      const store = await openTaskStore(spool)
+      const printer = hiding(await hideOf(store, directory, output), groups)
+      const isWhole = await list(directory, store, { ...ALIVE, isJson }, printer, output)
+      const rows = rowsOf(groups)
+      if (isJson) output.json({ spooler: directory, by, boundsMinutes: AGE_BOUNDS, rows })
+      else {
+        const table = new Table(COLUMNS, PLAIN, line => output.painted(line))
+        for (const row of rows) table.add(row)
+        table.end()
+      }
+      return isWhole ? 0 : 1
+    },
+  )
 }
 
 const ALIVE = {
