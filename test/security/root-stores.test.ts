@@ -63,7 +63,7 @@ else do {
   await store(1, () => spool({ a: 'b' }, { spooler, priority: 7 }))
   await store(1, async () => {
     const batch = new Batch({ spooler, sync: false })
-    for (let i = 0; i < 3; i++) batch.add({ a: 'b' })
+    for (let i = 0; i < (what === 'many' ? 6000 : 3); i++) batch.add({ a: 'b' })
     await batch.spool()
   })
 } while (performance.now() < end)
@@ -240,6 +240,15 @@ describe('a writer that root runs', { skip: skipUnless('root') }, () => {
     await until('all tasks have run', () => leftIn(spool).length === 0)
     const stored = writers.reduce((sum, { stores: [top, priority] }) => sum + top + priority, 0)
     assert.equal(daemon.journal().length, stored)
+  })
+
+  it('gives the owner of the spool each task of a large batch', async () => {
+    const spool = theirs()
+    const [writer] = WRITERS
+    assert.ok(writer !== undefined)
+    assert.deepEqual((await run(writer, spool, 0, 'many')).refused, [])
+    assert.equal(leftIn(spool).length, 6003)
+    assert.deepEqual(ownersIn(spool), [USER])
   })
 
   each('gives the tasks to the owner of .spoold, if root owns the spool directory', async writer => {
