@@ -162,12 +162,11 @@ export class WorkerProcess {
 
   /** When the worker has to be killed for a deadline; infinite when nothing runs or there is no limit. */
   deadlineAt(harakiriMs: number): number {
-    const { stillRunsSince } = this.#work
-    if (stillRunsSince === undefined || this.#killed !== undefined) return Number.POSITIVE_INFINITY
-    return Math.min(
-      this.#ownDeadlineAt,
-      harakiriMs === 0 ? Number.POSITIVE_INFINITY : stillRunsSince + harakiriMs,
-    )
+    const never = Number.POSITIVE_INFINITY
+    const limitMs = harakiriMs === 0 ? never : harakiriMs
+    if (this.#killed !== undefined || Math.min(limitMs, this.#ownDeadlineAt) === never) return never
+    const since = this.#work.stillRunsSince
+    return since === undefined ? never : Math.min(this.#ownDeadlineAt, since + limitMs)
   }
 
   /** Moves deadlines and starts by `ms`: this process was stopped for so long, and the worker may have been, too. */
