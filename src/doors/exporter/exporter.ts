@@ -8,7 +8,7 @@ import { type AlarmMemory, Alarms } from './alarms.js'
 import { Carbon } from './carbon.js'
 import { MetricsFile, StatsFile } from './files.js'
 import type { ExporterOptions, FromExporter, ToExporter } from './messages.js'
-import { metricsServer, StatsServer } from './servers.js'
+import { metricsServer, statsServer } from './servers.js'
 import { Statsd } from './statsd.js'
 import { uwsgiStats } from './uwsgi-stats.js'
 
@@ -54,8 +54,7 @@ export class Exporter {
   #open(options: ExporterOptions, alarmMemory: AlarmMemory): void {
     const { stats, spoolerMetrics: metrics, spoolerMetricsFile: metricsFile, chmodSocket: mode } = options
     const snapshot = () => this.#snapshot()
-    if (stats !== null)
-      this.#listen('stats', { address: stats, mode }, new StatsServer(stats, options, snapshot))
+    if (stats !== null) this.#listen('stats', { address: stats, mode }, statsServer(stats, options, snapshot))
     if (metrics !== null) {
       this.#listen('metrics', { address: metrics, mode }, metricsServer(metrics, snapshot))
       snapshot().catch(() => {}) // so that run times are measured from now on, and not from the first scrape
