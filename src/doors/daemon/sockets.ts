@@ -6,10 +6,11 @@ import type { Enqueuer } from '../../engines/enqueuer.js'
 import type { SpoolTargets } from '../../engines/targets.js'
 import type { Options } from '../../formats/config/option-table.js'
 import { type Address, formatAddress, isLocal, parseAddress } from '../../formats/protocol/address.js'
+import { MAX_BLOCK_BYTES } from '../../formats/protocol/header.js'
 import type { SocketSnapshot } from '../../runtime/stats/snapshot.js'
 import { findGroup, findUser } from '../../system/identity.js'
 import { adopt, type Listener, type ListenSettings, listen, padsAbstractNames } from '../net/listen.js'
-import { type ServerLimits, UwsgiServer } from '../net/uwsgi-server.js'
+import { UwsgiServer } from '../net/uwsgi-server.js'
 
 interface DaemonSocketsContext {
   readonly events: Emitter
@@ -35,7 +36,7 @@ export class DaemonSockets {
     const { events } = context
     this.#context = context
     this.#options = options
-    this.#server = new UwsgiServer(limitsOf(options), {
+    this.#server = new UwsgiServer(bounded(options), {
       storeAtOnce: (request, spooler) => this.#storeAtOnce(request, spooler),
       store: (request, spooler, bodyBytes) => this.#store(request, spooler, bodyBytes),
       raise: signal => context.raise(signal),
@@ -72,7 +73,7 @@ export class DaemonSockets {
   /** Starts serving, or continues with new limits and spools. The sockets themselves stay unchanged. */
   serve(options: Options, targets: SpoolTargets): void {
     this.#targets = targets
-    this.#server.change(limitsOf(options))
+    this.#server.change(bounded(options))
     this.#server.open()
   }
 
@@ -170,15 +171,12 @@ function isSame(a: Address, b: Address): boolean {
   return a.port === b.port && (a.host === b.host || (isAny(a) && isAny(b)))
 }
 
-function limitsOf(options: Options): ServerLimits {
+/** Returns the options within what a packet can hold, and this process can open. */
+function bounded(options: Options): Options {
   return {
-    bufferBytes: Math.min(options.bufferSize, 65_535),
-    maxBodyBytes: options.socketMaxBody,
-    timeoutMs: options.socketTimeoutMs,
-    requestTimeoutMs: options.socketRequestTimeoutMs,
-    keepaliveMs: options.socketKeepaliveTimeoutMs,
-    maxConnections: Math.min(options.socketMaxConnections, descriptorLimit()),
-    allow: options.socketAllow,
+    ...options,
+    bufferSize: Math.min(options.bufferSize, MAX_BLOCK_BYTES),
+    socketMaxConnections: Math.min(options.socketMaxConnections, descriptorLimit()),
   }
 }
 

@@ -17,7 +17,6 @@ export type AlarmMemory = ReadonlyArray<
 >
 
 interface AlarmsContext {
-  snapshot(): Promise<DaemonSnapshot>
   /** Called with one line per alarm. */
   alarm(text: string): void
   /** Called once, until a message is taken again. */
@@ -33,18 +32,14 @@ interface Target {
   readonly sender: AlarmSender | null
 }
 
-const EVERY_MS = 2000
 /** An exporter younger than this, beside a daemon younger than this, is the daemon's first. */
 const YOUNG_MS = 10_000
 const NOTHING: Undelivered = { alarms: [], replaced: 0 }
 
-/** Looks at the daemon regularly, logs alarms, and posts them. A slow receiver delays neither looks nor lines. */
+/** Looks at each snapshot, logs alarms, and posts them. A slow receiver delays neither looks nor lines. */
 export class Alarms {
   readonly #context: AlarmsContext
   readonly #targets: readonly Target[]
-  readonly #timer: NodeJS.Timeout
-  #isLooking = false
-  #isClosed = false
   #remembered = ''
 
   constructor(
@@ -66,25 +61,13 @@ export class Alarms {
             })
       return { key, conditions: new AlarmConditions(limits, conditions), sender }
     })
-    this.#timer = setInterval(() => void this.#look(), EVERY_MS)
-    void this.#look()
   }
 
   async close(): Promise<void> {
-    clearInterval(this.#timer)
-    this.#isClosed = true
     await Promise.all(this.#targets.map(({ sender }) => sender?.close()))
   }
 
-  async #look(): Promise<void> {
-    if (this.#isLooking) return
-    this.#isLooking = true
-    const snapshot = await this.#context.snapshot().catch(() => undefined) // the daemon is busy; the next look may succeed
-    this.#isLooking = false
-    if (snapshot !== undefined && !this.#isClosed) this.#compare(snapshot)
-  }
-
-  #compare(snapshot: DaemonSnapshot): void {
+  push(snapshot: DaemonSnapshot): void {
     const lines = new Set<string>() // targets with the same limits raise the same alarms
     const isFromStart = performance.timeOrigin - snapshot.daemon.startedAtMs < YOUNG_MS
     for (const { conditions, sender } of this.#targets) {

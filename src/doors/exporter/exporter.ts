@@ -8,7 +8,7 @@ import { type AlarmMemory, Alarms } from './alarms.js'
 import { Carbon } from './carbon.js'
 import { MetricsFile, StatsFile } from './files.js'
 import type { ExporterOptions, FromExporter, ToExporter } from './messages.js'
-import { metricsServer, StatsServer } from './servers.js'
+import { metricsServer, statsServer } from './servers.js'
 import { Statsd } from './statsd.js'
 import { uwsgiStats } from './uwsgi-stats.js'
 
@@ -17,6 +17,7 @@ const ANSWER_MS = 3000
 /** How long a snapshot is shared, so that the daemon is asked no more often, however many clients ask. */
 const SHARED_MS = 200
 const METRICS_FILE_MS = 15_000
+const ALARMS_MS = 2000
 /** The shortest interval. uWSGI's pushers look once per second, too. */
 const SHORTEST_PUSH_MS = 1000
 
@@ -54,8 +55,7 @@ export class Exporter {
   #open(options: ExporterOptions, alarmMemory: AlarmMemory): void {
     const { stats, spoolerMetrics: metrics, spoolerMetricsFile: metricsFile, chmodSocket: mode } = options
     const snapshot = () => this.#snapshot()
-    if (stats !== null)
-      this.#listen('stats', { address: stats, mode }, new StatsServer(stats, options, snapshot))
+    if (stats !== null) this.#listen('stats', { address: stats, mode }, statsServer(stats, options, snapshot))
     if (metrics !== null) {
       this.#listen('metrics', { address: metrics, mode }, metricsServer(metrics, snapshot))
       snapshot().catch(() => {}) // so that run times are measured from now on, and not from the first scrape
@@ -68,14 +68,16 @@ export class Exporter {
       ).push()
     this.#pushStats(options)
     if (options.spoolerAlarm.length > 0)
-      this.#opened.push(
+      void this.#push(
         new Alarms(options, alarmMemory, {
-          snapshot,
           remember: memory => this.#send({ type: 'alarm-memory', memory }),
           alarm: message => this.#send({ type: 'alarm', message }),
           trouble: message => this.#send({ type: 'trouble', message }),
         }),
-      )
+        ALARMS_MS,
+        'spooler-alarm',
+        () => snapshot().catch(() => undefined), // the daemon is busy; the next look may succeed
+      ).push()
   }
 
   #listen(what: string, options: ListenerOptions, server: { accept(socket: Socket): void }): void {
@@ -105,9 +107,14 @@ export class Exporter {
     if (options.carbon.length > 0) push('carbon', new Carbon(options), options.carbonFreqMs)
   }
 
-  #push(destination: Destination, everyMs: number, what: string): Pusher {
+  #push(
+    destination: Destination,
+    everyMs: number,
+    what: string,
+    snapshot: PusherContext['snapshot'] = () => this.#snapshot(),
+  ): Pusher {
     const pusher = new Pusher(destination, everyMs, {
-      snapshot: () => this.#snapshot(),
+      snapshot,
       trouble: message => this.#send({ type: 'trouble', message: `${what}: ${message}` }),
     })
     this.#opened.push(pusher)
@@ -137,11 +144,12 @@ export class Exporter {
 
 interface Destination {
   push(snapshot: DaemonSnapshot): void | Promise<void>
-  close?(): void
+  close?(): void | Promise<void>
 }
 
 interface PusherContext {
-  snapshot(): Promise<DaemonSnapshot>
+  /** Resolves with undefined if there is nothing to push. */
+  snapshot(): Promise<DaemonSnapshot | undefined>
   /** Called once, until a push succeeds again. */
   trouble(message: string): void
 }
@@ -164,10 +172,10 @@ class Pusher {
     this.#timer = setInterval(() => void this.push(), everyMs)
   }
 
-  close(): void {
+  async close(): Promise<void> {
     this.#isClosed = true
     clearInterval(this.#timer)
-    this.#destination.close?.()
+    await this.#destination.close?.()
   }
 
   async push(): Promise<void> {
@@ -175,7 +183,7 @@ class Pusher {
     this.#isPushing = true
     try {
       const snapshot = await this.#context.snapshot()
-      if (this.#isClosed) return
+      if (snapshot === undefined || this.#isClosed) return
       await this.#destination.push(snapshot)
       this.#isTroubled = false
     } catch (error) {

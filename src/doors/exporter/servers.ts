@@ -12,31 +12,34 @@ import { printed, uwsgiStats } from './uwsgi-stats.js'
 /** A client that takes longer to read its answer is disconnected; `socket-timeout` in uWSGI. */
 const DEADLINE_MS = 4000
 
-/** uWSGI's stats server: it sends its JSON to whoever connects, with `stats-http` as an HTTP answer, and hangs up. */
-export class StatsServer {
-  readonly #document: () => Promise<Buffer>
-  readonly #http: HttpServer | undefined
-  readonly #clients = new Clients()
+interface Acceptor {
+  accept(socket: Socket): void
+}
 
-  /** @param snapshot rejects if the daemon does not answer */
-  constructor(address: string, options: ExporterOptions, snapshot: () => Promise<DaemonSnapshot>) {
-    const { statsNoCores, statsMinified, statsHttp } = options
-    this.#document = rendered(snapshot, taken => printed(uwsgiStats(taken, !statsNoCores), statsMinified))
-    if (statsHttp)
-      this.#http = new HttpServer(address, {
-        '/': async () => ({ type: 'application/json', body: await this.#document() }),
-      })
-  }
-
-  accept(socket: Socket): void {
-    if (this.#http !== undefined) return this.#http.accept(socket)
-    this.#clients.add(socket)
-    const deadline = setTimeout(() => socket.destroy(), DEADLINE_MS)
-    socket.once('close', () => clearTimeout(deadline))
-    this.#document().then(
-      body => socket.end(body),
-      () => socket.destroy(),
-    )
+/**
+ * uWSGI's stats server: it sends its JSON to whoever connects, with `stats-http` as an HTTP answer, and hangs up.
+ *
+ * @param snapshot rejects if the daemon does not answer
+ */
+export function statsServer(
+  address: string,
+  { statsNoCores, statsMinified, statsHttp }: ExporterOptions,
+  snapshot: () => Promise<DaemonSnapshot>,
+): Acceptor {
+  const document = rendered(snapshot, taken => printed(uwsgiStats(taken, !statsNoCores), statsMinified))
+  if (statsHttp)
+    return httpServer(address, null, async () => ({ type: 'application/json', body: await document() }))
+  const clients = new Clients()
+  return {
+    accept(socket) {
+      clients.add(socket)
+      const deadline = setTimeout(() => socket.destroy(), DEADLINE_MS)
+      socket.once('close', () => clearTimeout(deadline))
+      document().then(
+        body => socket.end(body),
+        () => socket.destroy(),
+      )
+    },
   }
 }
 
@@ -46,7 +49,7 @@ const MEDIA_TYPES: Readonly<Record<Dialect, string>> = {
 }
 
 /** Serves `/metrics` for Prometheus, and nothing else. */
-export function metricsServer(address: string, snapshot: () => Promise<DaemonSnapshot>): HttpServer {
+export function metricsServer(address: string, snapshot: () => Promise<DaemonSnapshot>): Acceptor {
   const bodies = {
     prometheus: rendered(snapshot, taken => exposition(METRICS, taken, 'prometheus')),
     openmetrics: rendered(snapshot, taken => exposition(METRICS, taken, 'openmetrics')),
@@ -55,7 +58,7 @@ export function metricsServer(address: string, snapshot: () => Promise<DaemonSna
     const dialect = dialectFor(headers.accept)
     return { type: MEDIA_TYPES[dialect], body: await bodies[dialect]() }
   }
-  return new HttpServer(address, { '/metrics': page })
+  return httpServer(address, '/metrics', page)
 }
 
 /** Returns the dialect for a client: OpenMetrics only if the client prefers it to the older format, which everything reads. */
@@ -96,9 +99,6 @@ interface Page {
   readonly body: Buffer
 }
 
-/** The pages by path. `/` also serves paths without a page of their own. A page that rejects is a 503. */
-type Pages = Readonly<Record<string, (request: IncomingMessage) => Promise<Page>>>
-
 const REQUEST_MS = 4000
 /** A client that takes longer to read its answer is disconnected. */
 const ANSWER_MS = 10_000
@@ -109,43 +109,41 @@ const HEADERS = {
   'X-Content-Type-Options': 'nosniff',
 }
 
-/** A read-only HTTP server. */
-class HttpServer {
-  readonly #guarded: GuardedServer
-  readonly #pages: Pages
-
-  /** @param address where the server listens: requests must be addressed to it, or to an IP address */
-  constructor(address: string, pages: Pages) {
-    this.#pages = pages
-    this.#guarded = new GuardedServer({
-      hosts: hostsOf(address),
-      headers: HEADERS,
-      requestMs: REQUEST_MS,
-      answerMs: ANSWER_MS,
-      mostBodyBytes: 0,
-      answer: (request, response) => this.#answer(request, response),
-    })
-  }
-
-  accept(socket: Socket): void {
-    this.#guarded.accept(socket)
-  }
-
-  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+/**
+ * A read-only HTTP server of one page.
+ *
+ * @param address where the server listens: requests must be addressed to it, or to an IP address
+ * @param path of the page; null: it is at every path
+ * @param pageFor if it rejects, the answer is 503
+ */
+function httpServer(
+  address: string,
+  path: string | null,
+  pageFor: (request: IncomingMessage) => Promise<Page>,
+): Acceptor {
+  const answer = async (request: IncomingMessage, response: ServerResponse) => {
     const { method = '', url = '/' } = request
-    const refuse = this.#guarded.refuse.bind(this.#guarded, response)
+    const refuse = guarded.refuse.bind(guarded, response)
     if (method !== 'GET' && method !== 'HEAD')
       return refuse(405, 'expected GET or HEAD', { Allow: 'GET, HEAD' })
-    const page = this.#pages[url.split('?')[0] ?? '/'] ?? this.#pages['/']
-    if (page === undefined) return refuse(404, 'there is no such page')
+    if (path !== null && url.split('?')[0] !== path) return refuse(404, 'there is no such page')
     try {
-      const { type, body } = await page(request)
+      const { type, body } = await pageFor(request)
       response.writeHead(200, { ...HEADERS, 'Content-Type': type, 'Content-Length': body.length })
       response.end(method === 'HEAD' ? undefined : body)
     } catch {
       refuse(503, 'the daemon does not answer', { 'Retry-After': '5' })
     }
   }
+  const guarded = new GuardedServer({
+    hosts: hostsOf(address),
+    headers: HEADERS,
+    requestMs: REQUEST_MS,
+    answerMs: ANSWER_MS,
+    mostBodyBytes: 0,
+    answer,
+  })
+  return guarded
 }
 
 /** Returns the names of the server; undefined: any name, because only a trusted proxy can open the socket. */

@@ -1,6 +1,7 @@
 import { counted } from '../../base/counted.js'
 import { SpooldError } from '../../base/errors.js'
 import type { Request } from '../../base/task/request.js'
+import type { Options } from '../../formats/config/option-table.js'
 import { type Packet, PacketDecoder } from '../../formats/protocol/decoder.js'
 import { KEEP_OPEN, SIGNAL_MODIFIER, SPOOL_MODIFIER } from '../../formats/protocol/header.js'
 import { requestFromPacket, type WireRequest } from '../../formats/protocol/request-vars.js'
@@ -8,18 +9,6 @@ import type { ByteBudget } from './byte-budget.js'
 import type { FairTurns } from './fair-turns.js'
 import { type Peer, PeerLost } from './peer.js'
 import { ReplyQueue } from './reply-queue.js'
-
-export interface ConnectionLimits {
-  /** The most bytes a packet's block may have. */
-  readonly bufferBytes: number
-  readonly maxBodyBytes: number
-  /** A peer that stalls for this long is disconnected. */
-  readonly timeoutMs: number
-  /** The time limit for a packet, and for each MiB of its body. */
-  readonly requestTimeoutMs: number
-  /** How long an idle connection stays open. */
-  readonly keepaliveMs: number
-}
 
 export interface ConnectionActions {
   readonly budget: ByteBudget
@@ -60,7 +49,7 @@ type Served = 'more' | 'nothing' | 'unread'
 
 export class Connection {
   readonly #peer: Peer
-  readonly #limits: ConnectionLimits
+  readonly #options: Options
   readonly #actions: ConnectionActions
   readonly #decoder: PacketDecoder
   readonly #replies: ReplyQueue
@@ -68,13 +57,13 @@ export class Connection {
   #rest: Buffer = NOTHING
   #state: ConnectionState = 'open'
 
-  constructor(peer: Peer, limits: ConnectionLimits, actions: ConnectionActions) {
+  constructor(peer: Peer, options: Options, actions: ConnectionActions) {
     this.#peer = peer
-    this.#limits = limits
+    this.#options = options
     this.#actions = actions
-    this.#decoder = new PacketDecoder(limits.bufferBytes)
+    this.#decoder = new PacketDecoder(options.bufferSize)
     this.#replies = new ReplyQueue(
-      reply => peer.write(reply, limits.timeoutMs),
+      reply => peer.write(reply, options.socketTimeoutMs),
       () => peer.close(),
     )
   }
@@ -97,7 +86,7 @@ export class Connection {
       await this.#replies.done()
       this.#become('answered')
       // closing with unread input would reset the connection and lose the last reply
-      if (end === 'unread') await this.#peer.part(this.#limits.timeoutMs)
+      if (end === 'unread') await this.#peer.part(this.#options.socketTimeoutMs)
     } catch {
       await this.#replies.done()
     }
@@ -126,8 +115,8 @@ export class Connection {
 
   /** Serves all packets. Never waits for data that is already here: one chunk may contain many small packets. */
   async #serveAll(): Promise<Served> {
-    const { timeoutMs, keepaliveMs } = this.#limits
-    for (let idleMs = timeoutMs; ; idleMs = keepaliveMs) {
+    const { socketTimeoutMs, socketKeepaliveTimeoutMs } = this.#options
+    for (let idleMs = socketTimeoutMs; ; idleMs = socketKeepaliveTimeoutMs) {
       const next = this.#next()
       const packet = next === undefined ? await this.#receive(idleMs) : next
       if (packet === null) return 'unread'
@@ -148,9 +137,9 @@ export class Connection {
       if (this.#isBetweenPackets) return null
       const isBegun = this.#decoder.heldBytes > 0
       const nowMs = performance.now()
-      if (isBegun) deadlineMs = Math.min(deadlineMs, nowMs + this.#limits.requestTimeoutMs)
+      if (isBegun) deadlineMs = Math.min(deadlineMs, nowMs + this.#options.socketRequestTimeoutMs)
       const chunk = await this.#read(
-        Math.min(nowMs + (isBegun ? this.#limits.timeoutMs : idleMs), deadlineMs),
+        Math.min(nowMs + (isBegun ? this.#options.socketTimeoutMs : idleMs), deadlineMs),
       )
       if (chunk === null) return null
       this.#rest = chunk
@@ -171,8 +160,8 @@ export class Connection {
     }
     if (decoded.kind === 'packet') return decoded.packet
     if (decoded.kind === 'partial') return undefined
-    const { bufferBytes } = this.#limits
-    const problem = `invalid request block size: ${decoded.blockBytes} (max ${bufferBytes})...skip`
+    const { bufferSize } = this.#options
+    const problem = `invalid request block size: ${decoded.blockBytes} (max ${bufferSize})...skip`
     this.#refuse(new SpooldError('REQUEST_INVALID', problem))
     return null
   }
@@ -215,7 +204,7 @@ export class Connection {
 
   async #spoolWithBody(wire: WireRequest, bytes: number, then: Served): Promise<Served> {
     const body = new BodyReader({
-      ...this.#limits,
+      limits: this.#options,
       bytes: wire.bodyBytes,
       budget: this.#actions.budget,
       read: deadlineMs => this.#read(deadlineMs),
@@ -233,10 +222,10 @@ export class Connection {
   }
 
   #checkBody(bytes: number): void {
-    const { maxBodyBytes } = this.#limits
-    if (bytes <= maxBodyBytes) return
-    const problem = `a body of ${counted(bytes, 'byte')} is announced; socket-max-body allows ${maxBodyBytes}`
-    throw new SpooldError('REQUEST_INVALID', problem, { details: { bytes, limit: maxBodyBytes } })
+    const { socketMaxBody } = this.#options
+    if (bytes <= socketMaxBody) return
+    const problem = `a body of ${counted(bytes, 'byte')} is announced; socket-max-body allows ${socketMaxBody}`
+    throw new SpooldError('REQUEST_INVALID', problem, { details: { bytes, limit: socketMaxBody } })
   }
 
   #refuse(error: unknown): void {
@@ -294,10 +283,8 @@ interface BodyReaderOptions {
   unread(rest: Buffer): void
   /** Called when another MiB has arrived. */
   progressed(): void
-  /** How long the peer may be silent. */
-  readonly timeoutMs: number
-  /** The time limit for each MiB. */
-  readonly requestTimeoutMs: number
+  /** How long the peer may be silent, and how long each MiB may take. */
+  readonly limits: Pick<Options, 'socketTimeoutMs' | 'socketRequestTimeoutMs'>
 }
 
 const DEADLINE_BYTES = 1024 * 1024
@@ -315,16 +302,16 @@ class BodyReader implements AsyncIterable<Buffer> {
 
   /** Yields the body. Each chunk counts against the budget until the next one is requested. @throws PeerLost */
   async *[Symbol.asyncIterator](): AsyncGenerator<Buffer> {
-    const { budget, timeoutMs, requestTimeoutMs, progressed } = this.#options
-    let deadlineMs = performance.now() + requestTimeoutMs
+    const { budget, limits, progressed } = this.#options
+    let deadlineMs = performance.now() + limits.socketRequestTimeoutMs
     let credit = DEADLINE_BYTES
     while (this.#left > 0) {
-      const part = await this.#next(Math.min(performance.now() + timeoutMs, deadlineMs))
+      const part = await this.#next(Math.min(performance.now() + limits.socketTimeoutMs, deadlineMs))
       credit -= part.length
       if (credit <= 0) {
         credit += DEADLINE_BYTES
         progressed()
-        deadlineMs = performance.now() + requestTimeoutMs
+        deadlineMs = performance.now() + limits.socketRequestTimeoutMs
       }
       await budget.take(part.length)
       try {

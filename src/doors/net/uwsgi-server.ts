@@ -1,15 +1,10 @@
 import { BlockList, isIP, type Socket } from 'node:net'
+import type { Options } from '../../formats/config/option-table.js'
 import { parseNetwork } from '../../formats/protocol/address.js'
 import { ByteBudget } from './byte-budget.js'
-import { Connection, type ConnectionActions, type ConnectionLimits } from './connection.js'
+import { Connection, type ConnectionActions } from './connection.js'
 import { FairTurns } from './fair-turns.js'
 import { Peer } from './peer.js'
-
-export interface ServerLimits extends ConnectionLimits {
-  readonly maxConnections: number
-  /** The networks of allowed TCP peers (`10.0.0.0/8`, `::1`); empty means all. */
-  readonly allow: readonly string[]
-}
 
 interface ServerActions extends Omit<ConnectionActions, 'budget' | 'turns' | 'progressed'> {
   turnedAway(peer: string, because: string): void
@@ -32,20 +27,20 @@ export class UwsgiServer {
   readonly #serving = new Set<Promise<void>>()
   readonly #opened: Promise<void>
   #open = () => {}
-  #limits: ServerLimits
+  #options: Options
   #allowed: BlockList | undefined
   #isStopping = false
 
   /** @throws SpooldError ADDRESS_INVALID if an allowed network is invalid */
-  constructor(limits: ServerLimits, actions: ServerActions) {
+  constructor(options: Options, actions: ServerActions) {
     this.#actions = {
       ...actions,
       budget: new ByteBudget(BUDGET_BYTES),
       turns: new FairTurns(TURN_REQUESTS),
       progressed: connection => this.#putLast(connection),
     }
-    this.#limits = limits
-    this.#allowed = allowList(limits.allow)
+    this.#options = options
+    this.#allowed = allowList(options.socketAllow)
     this.#opened = new Promise(open => {
       this.#open = open
     })
@@ -60,10 +55,10 @@ export class UwsgiServer {
     this.#open()
   }
 
-  /** Sets the limits of future connections. @throws SpooldError ADDRESS_INVALID */
-  change(limits: ServerLimits): void {
-    this.#allowed = allowList(limits.allow)
-    this.#limits = limits
+  /** Sets the options of future connections. @throws SpooldError ADDRESS_INVALID */
+  change(options: Options): void {
+    this.#allowed = allowList(options.socketAllow)
+    this.#options = options
   }
 
   /** Serves an accepted connection. It has to be paused, and stay half-open when the other end closes. */
@@ -71,9 +66,9 @@ export class UwsgiServer {
     const peer = new Peer(socket)
     if (this.#isStopping) return peer.close()
     if (!this.#isAllowed(socket)) return this.#turnAway(peer, 'socket-allow does not name it')
-    const isFull = this.#connections.size >= this.#limits.maxConnections
+    const isFull = this.#connections.size >= this.#options.socketMaxConnections
     if (isFull && !this.#dropOldest()) return this.#turnAway(peer, 'socket-max-connections is reached')
-    const connection = new Connection(peer, this.#limits, this.#actions)
+    const connection = new Connection(peer, this.#options, this.#actions)
     this.#connections.add(connection)
     const serving = this.#serve(connection)
     this.#serving.add(serving)
