@@ -5,6 +5,7 @@ import { runInNewContext } from 'node:vm'
 import fc from 'fast-check'
 import type { ParkReason } from '#src/base/task/parked.js'
 import type { ReportKind } from '#src/base/task/report.js'
+import { censusOf } from '#src/engines/spool/index/backlog-count.js'
 import { TaskIndex } from '#src/engines/spool/index/task-index.js'
 import { WaitingList } from '#src/engines/spool/index/waiting-list.js'
 import { compareVersions, type TaskOrder } from '#src/engines/spool/task-order.js'
@@ -55,6 +56,20 @@ describe('an ordered index', () => {
     const met: string[] = []
     index.eachReady(ref => met.push(ref), NOW)
     assert.deepEqual(met.sort(), ['b', 'c', 'd'])
+  })
+
+  it('knows since when a task has been due, whether its name tells when it was stored or tells nothing', () => {
+    const index = indexOf([])
+    for (const [ref, atMs] of [
+      [`uwsgi_spoolfile_on_host_1_1_1_${NOW / 1000 - 86_400}_0`, NOW + 2000],
+      ['free', NOW + 1000],
+    ] as const) {
+      index.changed(ref, true)
+      index.take(1)
+      index.returned(report(ref, 'later', atMs), NOW)
+      index.promote(atMs)
+      assert.equal(censusOf(index).oldestMs, atMs)
+    }
   })
 
   it('does not give a ref twice when an event and a scan both name it', () => {

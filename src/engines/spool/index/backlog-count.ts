@@ -1,6 +1,6 @@
 import { prefixOf, type Ref } from '../../../base/task/ref.js'
 import { isLocal } from '../../../system/files/stamps.js'
-import { createdAtMicros, type NameRules } from '../names.js'
+import type { NameRules } from '../names.js'
 import { type ScanVisitor, scanSpool } from '../scan.js'
 import type { TaskIndex } from './task-index.js'
 
@@ -92,8 +92,7 @@ export interface Census {
    */
   readonly surplus: number
   /**
-   * When the oldest ref that somebody has looked at became runnable; epoch ms. Undefined if there is none, or if their names do
-   * not tell.
+   * When the oldest ref that somebody has looked at became runnable; epoch ms. Undefined if there is none.
    */
   readonly oldestMs: number | undefined
 }
@@ -111,9 +110,7 @@ export function censusOf(index: TaskIndex): Census {
     }
     beside++
     if (index.isUnseen(ref)) return
-    // the order `name` keeps no times
-    const since = time === 0 ? createdAtMicros(ref) : time
-    if (since !== undefined && since < oldest) oldest = since
+    oldest = Math.min(oldest, time)
   }, Date.now())
   add(byPrefix, prefix, beside)
   return {

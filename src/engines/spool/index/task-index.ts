@@ -38,8 +38,6 @@ const UNREADABLE: readonly Report['kind'][] = ['malformed', 'incomplete', 'unrea
  */
 export class TaskIndex {
   readonly #frequencyMs: number
-  /** False if the order is `name`, which does not use the times at which refs became runnable. */
-  readonly #isByTime: boolean
   readonly #ready: ReadyRefs
   readonly #busy = new BusyRefs()
   /** The refs that wait for their time. */
@@ -73,7 +71,6 @@ export class TaskIndex {
 
   constructor({ order, frequencyMs, windowSize = WINDOW, ...more }: TaskIndexOptions) {
     this.#frequencyMs = frequencyMs
-    this.#isByTime = order !== 'name'
     this.#ready = new ReadyRefs(order, windowSize)
     this.parked = new ParkedRefs(more.parkedSize)
     const places = {
@@ -90,10 +87,7 @@ export class TaskIndex {
     return this.#ready.size
   }
 
-  /**
-   * Calls back once with each ready ref that may be a task, and when the ref became runnable (epoch µs; 0: its name tells). In
-   * no order.
-   */
+  /** Calls back once with each ready ref that may be a task, and when the ref became runnable (epoch µs). In no order. */
   eachReady(visit: (ref: Ref, time: number) => void, nowMs: number): void {
     this.#ready.each((ref, time) => {
       const isNone = this.#isElsewhere(ref, nowMs) || this.#unseen?.isUnreadable(ref) === true
@@ -355,7 +349,7 @@ export class TaskIndex {
         return this.later.add(ref, nowMs + this.#backoff.of(ref, BUSY_MS, this.#frequencyMs), true)
       case 'parked': {
         const isParked = waitsForSlot(report)
-          ? this.slots.add({ ref, time: this.#timeOf(ref, nowMs) }, report.slots)
+          ? this.slots.add({ ref, time: this.#arrivals.of(ref, nowMs) }, report.slots)
           : this.parked.add(ref, report.reason ?? 'alone', parkedNameOf(report))
         return isParked ? undefined : this.later.add(ref, nowMs + this.#frequencyMs, true)
       }
@@ -403,9 +397,9 @@ export class TaskIndex {
 
   /** Takes in the name of a task that the scan in progress met. Returns true if the scan should continue. */
   seen(ref: Ref, nowMs: number): boolean {
-    if (this.slots.size > 0 && this.slots.met(ref, its => this.#timeOf(its, nowMs))) return true
+    if (this.slots.size > 0 && this.slots.met(ref, its => this.#arrivals.of(its, nowMs))) return true
     if (this.#goesOnWaiting(ref, nowMs) || this.#isWithOthers(ref)) return true
-    if (!this.#isHarvestFull) this.#isHarvestFull = !this.#ready.seen(ref, this.#timeOf(ref, nowMs))
+    if (!this.#isHarvestFull) this.#isHarvestFull = !this.#ready.seen(ref, this.#arrivals.of(ref, nowMs))
     return !this.#isHarvestFull || this.slots.isHarvesting
   }
 
@@ -452,11 +446,7 @@ export class TaskIndex {
 
   #makeReady(ref: Ref): void {
     this.#unseen?.watch()
-    if (!this.#ready.renew(ref)) this.#ready.add(ref, this.#timeOf(ref, Date.now()))
-  }
-
-  #timeOf(ref: Ref, nowMs: number): number {
-    return this.#isByTime ? this.#arrivals.of(ref, nowMs) : 0
+    if (!this.#ready.renew(ref)) this.#ready.add(ref, this.#arrivals.of(ref, Date.now()))
   }
 }
 
