@@ -65,7 +65,10 @@ tasks.task('few', { maxConcurrency: 1, maxRetries: 9 }, async () => {
 })
 export default (env, task) => { JOURNAL(task.name); return task.SPOOL_OK }`
 
-describe('a command for a spool whose disk hangs', { skip: skipUnless('root', 'fuse') }, () => {
+describe('a command for a spool whose disk hangs', {
+  skip: skipUnless('root', 'fuse'),
+  concurrency: true,
+}, () => {
   for (const words of [
     'ls SPOOL',
     'status SPOOL',
@@ -75,6 +78,8 @@ describe('a command for a spool whose disk hangs', { skip: skipUnless('root', 'f
     'show --ini INI task',
     'enqueue --spooler SPOOL to=joe',
     'move --to SPOOL OTHER',
+    'check INI',
+    'doctor INI',
   ])
     it(`says on which disk it waits, and ends by SIGINT (${words})`, async () => {
       const { path, server } = await servedDirectory()

@@ -31,9 +31,10 @@ const NOWHERE: Where = { file: 'configuration' }
 /**
  * Reads and checks a whole configuration without starting or creating anything. Reports all problems at once, each with
  * its file and line. The options are usable if no problem is an error.
+ *
+ * @param config what these sources say, if they are read already
  */
-export function checkConfig(sources: Sources): CheckedConfig {
-  const config = readConfig(sources)
+export function checkConfig(sources: Sources, config: Config = readConfig(sources)): CheckedConfig {
   const resolved = resolveOptions(config)
   // if no file could be read, what the files may contain is not reported as missing
   if (config.files.length > 0 || sources.files.length === 0) checkPresence(resolved, config)

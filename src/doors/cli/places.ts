@@ -10,7 +10,7 @@ import { isPriorityDirectory, STATE_DIRECTORY } from '../../engines/spool/names.
 import type { TaskStore } from '../../engines/task-store.js'
 import { type ResolvedOptions, resolveOptions } from '../../formats/config/options.js'
 import { directoriesIn } from '../../formats/config/spools.js'
-import { readConfig } from '../../formats/ini/read-config.js'
+import { type Config, readConfig, type Sources } from '../../formats/ini/read-config.js'
 import { formatProblem } from '../../formats/ini/setting.js'
 import { keysOf } from '../../formats/protocol/hide.js'
 import { isRedisAddress, nameOfRedis } from '../../formats/protocol/redis-address.js'
@@ -18,6 +18,7 @@ import { findUser } from '../../system/identity.js'
 import { becomeOnlyOwner, realSpool } from './acting-owner.js'
 import type { CommandContext } from './context.js'
 import { ofServer } from './exit-code.js'
+import type { Output } from './output.js'
 import { readVersion } from './version.js'
 import { whenAnswered } from './when-answered.js'
 
@@ -40,6 +41,13 @@ export interface Place {
 
 type Told = Pick<CommandContext, 'output' | 'ownProcess'>
 
+/** Reads a configuration, and waits until the disks of its spools have answered. */
+export async function readSources(sources: Sources, output: Output): Promise<Config> {
+  const config = readConfig(sources)
+  await whenAnswered(directoriesIn(config.settings), output)
+  return config
+}
+
 /**
  * Reads a configuration for its spools or its sockets. Other errors in it concern only the daemon: one line on standard error
  * tells of them. Waits until the disks of the spools have answered.
@@ -51,8 +59,8 @@ export async function readIni(
   { output, ownProcess }: Told,
   wanted: 'spooler' | 'socket' = 'spooler',
 ): Promise<ResolvedOptions> {
-  const config = readConfig({ environment: {}, commandLine: [], files: [file], version: readVersion() })
-  if (wanted === 'spooler') await whenAnswered(directoriesIn(config.settings), output)
+  const sources = { environment: {}, commandLine: [], files: [file], version: readVersion() }
+  const config = wanted === 'spooler' ? await readSources(sources, output) : readConfig(sources)
   const resolved = resolveOptions(config)
   believeUserOf(resolved.options)
   const [problem, ...others] = config.problems.errors

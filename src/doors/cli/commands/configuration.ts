@@ -5,7 +5,6 @@ import { checkSyntax, codeOf } from '../../../formats/config/check-syntax.js'
 import { type ResolvedOptions, resolveOptions } from '../../../formats/config/options.js'
 import { seenByHandlers, shownSettings } from '../../../formats/config/shown-settings.js'
 import type { ToldSetting } from '../../../formats/control/configuration.js'
-import { readConfig } from '../../../formats/ini/read-config.js'
 import { formatProblem } from '../../../formats/ini/setting.js'
 import { Hide, keysOf } from '../../../formats/protocol/hide.js'
 import { isRedisAddress } from '../../../formats/protocol/redis-address.js'
@@ -14,12 +13,18 @@ import { type CheckedConfig, checkConfig, zoneOfSchedules } from '../../check/ch
 import { checkLiveUwsgi } from '../../daemon/live-uwsgi.js'
 import { lookerOf } from '../acting-owner.js'
 import { type CommandContext, sourcesOf } from '../context.js'
+import { readSources } from '../places.js'
 
 /** `spoold check app.ini`: prints every error and warning with its place. @returns 1 if there is an error */
-export function check(files: readonly string[], _options: object, context: CommandContext): number {
+export async function check(
+  files: readonly string[],
+  _options: object,
+  context: CommandContext,
+): Promise<number> {
   const { output } = context
   output.purpose = 'judge'
-  const config = checkConfig(sourcesOf(files, context))
+  const sources = sourcesOf(files, context)
+  const config = checkConfig(sources, await readSources(sources, output))
   const { problems, files: read, spools } = config
   parse(config, output)
   checkLiveUwsgi(config, problems)
@@ -58,14 +63,14 @@ interface ConfigOptions {
  *
  * @returns 1 if something cannot be read; the rest is printed
  */
-export function config(
+export async function config(
   files: readonly string[],
   { withSecrets = false, asJson = false }: ConfigOptions,
   context: CommandContext,
-): number {
+): Promise<number> {
   const { output } = context
   output.purpose = 'look'
-  const read = readConfig(sourcesOf(files, context))
+  const read = await readSources(sourcesOf(files, context), output)
   const resolved = resolveOptions(read)
   const hide = withSecrets ? null : new Hide(keysOf(resolved.options.spoolerHide))
   const { errors } = read.problems

@@ -7,11 +7,10 @@ import { codeOf } from '../../../formats/config/check-syntax.js'
 import { importLanguage } from '../../../formats/config/handlers.js'
 import type { ResolvedOptions } from '../../../formats/config/options.js'
 import { addressOf, handlingSpools, type SpoolConfig } from '../../../formats/config/spools.js'
-import type { Sources } from '../../../formats/ini/read-config.js'
 import { formatProblem } from '../../../formats/ini/setting.js'
 import { isRedisAddress } from '../../../formats/protocol/redis-address.js'
 import { become, identityOf } from '../../../system/privileges.js'
-import { checkConfig } from '../../check/check.js'
+import { type CheckedConfig, checkConfig } from '../../check/check.js'
 import { writtenBy } from '../../check/written.js'
 import { checkLiveUwsgi } from '../../daemon/live-uwsgi.js'
 import { type Diagnosis, diagnosisOf, type Level } from '../../doctor/diagnosis.js'
@@ -23,6 +22,7 @@ import { type Looker, lookerOf } from '../acting-owner.js'
 import { type CommandContext, sourcesOf } from '../context.js'
 import { localOf } from '../destination.js'
 import type { Output } from '../output.js'
+import { readSources } from '../places.js'
 import { rehearseHandlers } from '../rehearse-handlers.js'
 
 interface DoctorOptions {
@@ -44,7 +44,9 @@ export async function doctor(
     )
   const tally: Record<Level, number> = { ok: 0, note: 0, warning: 0, error: 0 }
   const say = (line: string) => output.complain(`a handler prints: ${line}`)
-  for await (const diagnosis of examine(sourcesOf(files, context), say)) {
+  const sources = sourcesOf(files, context)
+  const config = checkConfig(sources, await readSources(sources, output))
+  for await (const diagnosis of examine(config, say)) {
     tally[diagnosis.level]++
     if (json) output.json(diagnosis)
     else print(diagnosis, output)
@@ -58,8 +60,7 @@ export async function doctor(
 }
 
 /** Runs the checks that need the caller's rights first, the rest with the rights of the daemon's user. */
-async function* examine(sources: Sources, say: (line: string) => void): AsyncGenerator<Diagnosis> {
-  const config = checkConfig(sources)
+async function* examine(config: CheckedConfig, say: (line: string) => void): AsyncGenerator<Diagnosis> {
   const { options, problems } = config
   checkLiveUwsgi(config, problems)
   for (const problem of problems.list)

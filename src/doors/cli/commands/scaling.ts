@@ -5,7 +5,7 @@ import { SpooldError } from '../../../base/errors.js'
 import { parseDuration } from '../../../base/time-text.js'
 import { resolveOptions } from '../../../formats/config/options.js'
 import type { SpoolConfig } from '../../../formats/config/spools.js'
-import { COMMAND_LINE, readConfig } from '../../../formats/ini/read-config.js'
+import { COMMAND_LINE } from '../../../formats/ini/read-config.js'
 import { formatProblem, type Setting } from '../../../formats/ini/setting.js'
 import type { ScalingOptions } from '../../../runtime/supervisor/scaling/algorithm.js'
 import {
@@ -17,7 +17,7 @@ import { checkScaling } from '../../check/check-scaling.js'
 import { initialWorkers, scalingOptions } from '../../daemon/pool-plan.js'
 import { lookerOf } from '../acting-owner.js'
 import { type CommandContext, sourcesOf } from '../context.js'
-import { placeAt } from '../places.js'
+import { placeAt, readSources } from '../places.js'
 import { arrivalsOf, PATTERNS, readCsv, readLog } from '../scaling/load.js'
 import { chartOf, csvOf, summaryColumns } from '../scaling/report.js'
 import { type Arrivals, type Simulation, type SimulationOptions, simulate } from '../scaling/simulate.js'
@@ -57,7 +57,8 @@ export async function scaling(
 ): Promise<number> {
   const { output } = context
   output.purpose = 'look'
-  const read = readConfig({ ...sourcesOf([], context), commandLine: settingsOf(files, options.set ?? []) })
+  const sources = { ...sourcesOf([], context), commandLine: settingsOf(files, options.set ?? []) }
+  const read = await readSources(sources, output)
   const resolved = resolveOptions(read)
   checkScaling(resolved, process.cwd(), read.problems)
   const { errors } = read.problems

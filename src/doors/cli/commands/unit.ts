@@ -24,6 +24,7 @@ import { writtenBy } from '../../check/written.js'
 import { longestMercyMs } from '../../daemon/spool-plan.js'
 import { type CommandContext, sourcesOf } from '../context.js'
 import { localOf } from '../destination.js'
+import { readSources } from '../places.js'
 
 interface UnitOptions {
   readonly hardened?: boolean
@@ -48,10 +49,15 @@ interface Origin {
  *
  * @throws SpooldError CONFIG_INVALID, USAGE
  */
-export function unit(files: readonly string[], options: UnitOptions, context: CommandContext): number {
+export async function unit(
+  files: readonly string[],
+  options: UnitOptions,
+  context: CommandContext,
+): Promise<number> {
   const { output } = context
   output.purpose = 'look'
-  const config = checkConfig(sourcesOf(files, { ...context, env: withoutOptions(context.env) }))
+  const sources = sourcesOf(files, { ...context, env: withoutOptions(context.env) })
+  const config = checkConfig(sources, await readSources(sources, output))
   const { errors } = config.problems
   if (errors.length > 0)
     throw new SpooldError(

@@ -74,8 +74,9 @@ sub _run {
     my $path = $file =~ m{^/} ? $file : "$home/$file";
     open(my $readable, '<', $path) or die "$path: $!\n";
     close $readable;
-    # $0 is the file, as in uWSGI, for FindBin. It is an alias, because an assignment would change the process's name in ps.
-    *main::0 = \$path;
+    # $0 is the file as the ini names it, as in uWSGI, for FindBin. It is an alias, because an assignment would change the process's
+    # name in ps.
+    *main::0 = \$file;
     _do($path);
     die "$@" if "$@" ne '';
 }
