@@ -1,19 +1,9 @@
 require 'etc'
-require 'socket'
+require_relative 'library/spoold/uwsgi_module'
 
 # The module UWSGI for spooler code (plugins/rack/rack_api.c), implemented on top of spoold.
 module UWSGI
-  VERSION = '2.0.21-spoold'
-  SPOOL_OK = -2
-  SPOOL_RETRY = -1
-  SPOOL_IGNORE = 0
-  HOSTNAME = Socket.gethostname.b
-  NUMPROC = 1
   OPT = {} # rubocop:disable Style/MutableConstant -- filled by start
-
-  # Options for kinds of processes that spoold does not have: code that sees them would hand work to such a process.
-  NOT_HERE = %w[mule mules farm].freeze
-  private_constant :NOT_HERE
 
   @rpcs = {}
   # False while code is loaded: uWSGI loads code in its master, and forks the spoolers from it.
@@ -56,26 +46,11 @@ module UWSGI
 
     def masterpid = @master
     def worker_id = 0
-    def mule_id = 0
     def request_id = 0
-    def logsize = 0
-    def i_am_the_lord(legion) = check(legion, String) && false # there are no legions
 
     # Returns the resident and the virtual size of this process, in bytes.
     def mem
       File.read('/proc/self/statm').split.first(2).reverse.map { |pages| pages.to_i * Etc.sysconf(Etc::SC_PAGESIZE) }
-    end
-
-    def log(message)
-      check(message, String)
-      $stderr.write("#{message}\n")
-      nil
-    end
-
-    def setprocname(name)
-      check(name, String)
-      Process.setproctitle(name)
-      nil
     end
 
     def set_user_harakiri(seconds)
@@ -159,19 +134,6 @@ module UWSGI
     def add(name, number, *values)
       ask(name, signal_number(number), *values)
       true
-    end
-
-    # Raises TypeError as Ruby's Check_Type() does.
-    def check(value, type)
-      return value if value.is_a?(type)
-
-      raise TypeError, "wrong argument type #{value.nil? ? 'nil' : value.class} (expected #{type})"
-    end
-
-    def signal_number(number)
-      return number if check(number, Integer).between?(0, 255)
-
-      raise ArgumentError, "a signal number is 0 to 255, got #{number}"
     end
 
     def signal_node(number, address)

@@ -7,6 +7,7 @@ import threading
 
 from . import named
 from .application import load_applications
+from .loop import explain
 from .modules import import_named
 from .wire import READY, UNLOADABLE, error_bytes, error_text
 
@@ -27,7 +28,7 @@ def load(wire, settings, loop):
             uwsgi._loaded(before)
         for name in settings.get('import', []):
             import_named(os.fsdecode(name))
-        failures = load_applications(settings, explain)
+        failures = load_applications(settings, explain_import)
         _tell_of_threads(wire)
         if 'lazy-apps' not in settings:
             uwsgi._loaded(before)
@@ -44,7 +45,7 @@ def load(wire, settings, loop):
             return False
         named.started()
     except BaseException as error:
-        wire.send(UNLOADABLE, 0, error_bytes(explain(error)))
+        wire.send(UNLOADABLE, 0, error_bytes(explain_import(error)))
         return False
     wire.send(READY, 0, tasks)
     return True
@@ -137,16 +138,8 @@ def _find_modules(settings):
         sys.argv[1:] = os.fsdecode(settings['pyargv'][-1]).split()
 
 
-def explain(error):
-    import traceback
-
-    trace = error.__traceback__
-    while trace is not None and (
-        os.path.dirname(trace.tb_frame.f_code.co_filename) in (os.path.dirname(__file__), os.path.dirname(importlib.__file__))
-        or trace.tb_frame.f_code.co_filename.startswith('<frozen importlib')
-    ):
-        trace = trace.tb_next
-    text = ''.join(traceback.format_exception(type(error), error, trace)).rstrip()
+def explain_import(error):
+    text = explain(error)
     if isinstance(error, ModuleNotFoundError):
         text += (
             '\n(%s is the interpreter: install the package there, name another one with python = PROGRAM, or a virtual '

@@ -2,6 +2,7 @@
 
 import _signal
 import fcntl
+import importlib
 import os
 import signal
 import sys
@@ -11,6 +12,7 @@ from _thread import get_ident  # before user code patches threading
 LIFELINE_FD = 6
 _PR_SET_PDEATHSIG = 1
 _HOST = os.path.dirname(__file__)
+_IMPORTS = os.path.dirname(importlib.__file__)
 _main_thread = get_ident()
 _set_raw, _get_raw = _signal.signal, _signal.getsignal
 #: the signals that arrived during a call of `uninterrupted`, each with its handler; None while there is no such call
@@ -110,11 +112,15 @@ def run_forever(events, blame):
 
 
 def trace_of(error):
-    """Returns the traceback of what user code raised, without the host's frames above it."""
+    """Returns the traceback of what user code raised, without the frames above it of the host and of Python's imports."""
     trace = error.__traceback__
-    while trace.tb_next is not None and os.path.dirname(trace.tb_frame.f_code.co_filename) == _HOST:
+    while trace is not None and _is_above(trace.tb_frame.f_code.co_filename):
         trace = trace.tb_next
     return trace
+
+
+def _is_above(file):
+    return os.path.dirname(file) in (_HOST, _IMPORTS) or file.startswith('<frozen importlib')
 
 
 def _is_of_users(frame):

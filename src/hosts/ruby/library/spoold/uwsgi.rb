@@ -9,16 +9,10 @@ require_relative '../spool_socket'
 # are stored here. Registering has no effect here, because that daemon's code registers. In a real uWSGI and in a worker of spoold
 # this file does nothing. docs/leaving-uwsgi.md explains it.
 unless defined?(UWSGI) && UWSGI.respond_to?(:spool)
+  require_relative 'uwsgi_module'
+
   module UWSGI
-    VERSION = '2.0.21-spoold'
-    SPOOL_OK = -2
-    SPOOL_RETRY = -1
-    SPOOL_IGNORE = 0
-    HOSTNAME = Socket.gethostname.b
-    NUMPROC = 1
     UNTOLD = 'nothing says where tasks go: set the environment variable SPOOLD_ENQUEUE_TO=/var/spool/app, or SPOOLD_INI=/etc/app.ini to the ini that spoold runs'
-    # Options for kinds of processes that do not exist here: code that sees them would hand work to such a process.
-    NOT_HERE = %w[mule mules farm].freeze
     #: seconds: the longest wait for the answer of a daemon
     PATIENCE = 5
     #: epoch seconds at the end of the year 9999; larger numbers are refused, because they are probably milliseconds
@@ -33,7 +27,7 @@ unless defined?(UWSGI) && UWSGI.respond_to?(:spool)
     Place = Struct.new(:name, :sync) do
       def socket? = ADDRESS.match?(name) || File.socket?(name)
     end
-    private_constant :UNTOLD, :NOT_HERE, :PATIENCE, :LAST_SECOND, :NUMBER, :DURATION, :UNIT_SECONDS, :DATED, :ADDRESS, :Place
+    private_constant :UNTOLD, :PATIENCE, :LAST_SECOND, :NUMBER, :DURATION, :UNIT_SECONDS, :DATED, :ADDRESS, :Place
 
     @registered = {}
     @loaded_by = Process.pid
@@ -65,20 +59,7 @@ unless defined?(UWSGI) && UWSGI.respond_to?(:spool)
       # Returns the pid of the server: of the process that loaded this file before it forked, else of the parent process.
       def masterpid = Process.pid == @loaded_by ? Process.ppid.nonzero? || @loaded_by : @loaded_by
       def worker_id = Process.pid
-      def mule_id = 0
-      def logsize = 0
-      def i_am_the_lord(_legion) = false
       def set_user_harakiri(_seconds) = nil
-
-      def log(message)
-        $stderr.write("#{check(message, String)}\n")
-        nil
-      end
-
-      def setprocname(name)
-        Process.setproctitle(check(name, String))
-        nil
-      end
 
       # -- what the daemon does
 
@@ -280,19 +261,6 @@ unless defined?(UWSGI) && UWSGI.respond_to?(:spool)
           end
         end
         true
-      end
-
-      # Raises TypeError as Ruby's Check_Type() does.
-      def check(value, type)
-        return value if value.is_a?(type)
-
-        raise TypeError, "wrong argument type #{value.nil? ? 'nil' : value.class} (expected #{type})"
-      end
-
-      def signal_number(number)
-        return number if check(number, Integer).between?(0, 255)
-
-        raise ArgumentError, "a signal number is 0 to 255, got #{number}"
       end
     end
   end
