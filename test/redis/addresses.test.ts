@@ -170,6 +170,23 @@ uwsgi.spooler = spooler
     assert.equal(asked('DBSIZE'), '0')
   })
 
+  it('is told what to set in a cluster whose only node knows no address of its own, and is usable once that is set', async () => {
+    const port = freePort()
+    const clusterPort = ['--cluster-port', String(freePort()), '--cluster-config-file', 'nodes.conf']
+    await startServer(['--port', String(port), '--cluster-enabled', 'yes', ...clusterPort])
+    const asked = (...command: string[]) =>
+      execFileSync('redis-cli', ['-p', String(port), ...command], { encoding: 'utf8' }).trim()
+    assert.equal(asked('CLUSTER', 'ADDSLOTSRANGE', '0', '16383'), 'OK')
+    await until('the cluster is complete', () => clusterSays(port, 'cluster_state:ok'))
+    const address = `redis+cluster://127.0.0.1:${port}/0/mail`
+    const typed = await spoold(['enqueue', '--spooler', address, 'n=1'])
+    assert.equal(typed.code, 75, typed.stdout)
+    assert.match(typed.stderr, /no node of the cluster names its address \(cluster-announce-ip\)/)
+    assert.equal(asked('CONFIG', 'SET', 'cluster-announce-ip', '127.0.0.1'), 'OK')
+    await until('the node names its address', () => asked('CLUSTER', 'SLOTS').includes('127.0.0.1'))
+    await isUsable(address)
+  })
+
   it('is reached over TLS with its own authority and client certificate, or says what is wrong', async () => {
     const directory = workspace()
     const file = (name: string) => join(directory, name)

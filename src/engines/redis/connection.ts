@@ -84,8 +84,7 @@ export class Connection {
       this.#client.on('close', () => void (this.#waiting.size > 0 && this.#connect()))
     this.#client.on('connect', () => {
       // what Redis has answered to the last connection says more
-      if (this.#lastError?.name !== 'ReplyError')
-        this.#lastError = new Error('it is loading its data set, or does not answer')
+      if (this.#lastError?.name !== 'ReplyError') this.#lastError = new Error(unreadyBecause(this.#client))
       if (this.#interest === 0) this.#mayEnd()
     })
     this.checkMs = lockMs === address.lockMs ? address.checkMs : Math.ceil(lockMs / 3)
@@ -301,6 +300,13 @@ export class Connection {
       this.#waiting.add(told)
     })
   }
+}
+
+/** Returns, for people, why a client that is connected may not be ready. A cluster's client drops nodes without an address. */
+function unreadyBecause(client: Redis | Cluster): string {
+  return 'nodes' in client && client.nodes().length === 0
+    ? 'no node of the cluster names its address (cluster-announce-ip)'
+    : 'it is loading its data set, or does not answer'
 }
 
 /**
