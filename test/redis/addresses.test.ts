@@ -170,7 +170,7 @@ uwsgi.spooler = spooler
     assert.equal(asked('DBSIZE'), '0')
   })
 
-  it('is told what to set in a cluster whose only node knows no address of its own, and is usable once that is set', async () => {
+  it('in a cluster is refused under the address of a single Redis, with the right one, and names what a node without an address needs', async () => {
     const port = freePort()
     const clusterPort = ['--cluster-port', String(freePort()), '--cluster-config-file', 'nodes.conf']
     await startServer(['--port', String(port), '--cluster-enabled', 'yes', ...clusterPort])
@@ -179,6 +179,8 @@ uwsgi.spooler = spooler
     assert.equal(asked('CLUSTER', 'ADDSLOTSRANGE', '0', '16383'), 'OK')
     await until('the cluster is complete', () => clusterSays(port, 'cluster_state:ok'))
     const address = `redis+cluster://127.0.0.1:${port}/0/mail`
+    const single = await spoold(['enqueue', '--spooler', `redis://127.0.0.1:${port}/0/mail`, 'n=1'])
+    assert.match(single.stderr, /CROSSSLOT .*a spool in a cluster begins with redis\+cluster:/)
     const typed = await spoold(['enqueue', '--spooler', address, 'n=1'])
     assert.equal(typed.code, 75, typed.stdout)
     assert.match(typed.stderr, /no node of the cluster names its address \(cluster-announce-ip\)/)
