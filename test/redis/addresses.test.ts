@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
+import { Redis } from 'ioredis'
 import { spool } from '#src/engines/client/spool.js'
 import { inProcess, spoold } from '../helpers/cli.js'
 import { startDaemon } from '../helpers/daemon.js'
@@ -168,6 +169,19 @@ uwsgi.spooler = spooler
     asked('ACL', 'SETUSER', 'joe', '+select')
     await isUsable(`redis://joe:secret@127.0.0.1:${port}/1/other`)
     assert.equal(asked('DBSIZE'), '0')
+  })
+
+  it('names the limit of clients if Redis lets no more in', async () => {
+    const port = freePort()
+    await startServer(['--port', String(port), '--maxclients', '1'])
+    const only = new Redis(port)
+    await only.ping()
+    const address = `redis://127.0.0.1:${port}/0/mail`
+    const refused = await spoold(['enqueue', '--spooler', address, 'n=1'])
+    only.disconnect()
+    assert.equal(refused.code, 75, refused.stdout)
+    assert.match(refused.stderr, /lets no more clients in \(maxclients\)/)
+    await until('there is room again', async () => (await spoold(['ls', address])).code === 0)
   })
 
   it('in a cluster is refused under the address of a single Redis, with the right one, and names what a node without an address needs', async () => {

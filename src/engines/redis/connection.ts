@@ -306,7 +306,7 @@ export class Connection {
 function unreadyBecause(client: Redis | Cluster): string {
   return 'nodes' in client && client.nodes().length === 0
     ? 'no node of the cluster names its address (cluster-announce-ip)'
-    : 'it is loading its data set, or does not answer'
+    : `it is loading its data set, ${CROWDED}, or does not answer`
 }
 
 /**
@@ -325,6 +325,8 @@ type ClientError = Error & { readonly lastNodeError?: Error | null }
 const HIDES = /^(Stream isn't writeable|Reached the max retries per request limit)/
 const OF_SENTINELS = /^All sentinels are unreachable\..* Last error: /
 const OF_OPENSSL = /^(?:[0-9A-F]+:)?error:[0-9A-F]{8}:[^:]*:[^:]*:([^:]+).*$/s
+/** Redis says this before it is asked anything, and ioredis does not hear it. */
+const CROWDED = 'lets no more clients in (maxclients)'
 const UNSAID = /^Connection is closed\.?$/
 
 /** Returns, for people, why there is no connection. @param error the last one that the client has told */
@@ -335,6 +337,7 @@ function whyUnconnected({ isTls }: RedisAddress, error: ClientError | undefined)
   if (said === '' || UNSAID.test(said))
     return isTls ? 'nothing answers with TLS and a trusted certificate' : 'nothing answers without TLS'
   if (said.endsWith('ECONNRESET'))
-    return `${said}, as of a port that wants ${isTls ? 'a certificate (?cert= and ?key=)' : 'TLS (rediss:)'}`
+    return `${said}, as of a port that wants ${isTls ? 'a certificate (?cert= and ?key=)' : 'TLS (rediss:)'}, or it ${CROWDED}`
+  if (said.endsWith('EPIPE')) return `${said}, as if it ${CROWDED}`
   return said === told ? said : `its sentinels: ${said}`
 }
