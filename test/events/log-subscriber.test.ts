@@ -305,9 +305,9 @@ const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...stri
     { spool, name: 't', forMs: 10_400, pid: 7, command: 'sh -c x' },
     '[spooler /s] task t has been locked for 10 s by process 7 (sh -c x)',
   ],
-  'watch-back': [{ spool }, '[spooler /s] file-system events are back'],
+  'watch-back': [{ spool, of: 'file-system' }, '[spooler /s] file-system events are back'],
   'watch-lost': [
-    { spool, prefix: '', error: 'ENOSPC', frequencyMs: 30_000 },
+    { spool, of: 'file-system', prefix: '', error: 'ENOSPC', frequencyMs: 30_000 },
     '[spooler /s] no file-system events (ENOSPC), new tasks are found every 30 s',
   ],
   'file-touched': [

@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
+import { Redis } from 'ioredis'
 import { spool } from '#src/engines/client/spool.js'
 import { inProcess, spoold } from '../helpers/cli.js'
 import { startDaemon } from '../helpers/daemon.js'
@@ -168,6 +169,38 @@ uwsgi.spooler = spooler
     asked('ACL', 'SETUSER', 'joe', '+select')
     await isUsable(`redis://joe:secret@127.0.0.1:${port}/1/other`)
     assert.equal(asked('DBSIZE'), '0')
+  })
+
+  it('names the limit of clients if Redis lets no more in', async () => {
+    const port = freePort()
+    await startServer(['--port', String(port), '--maxclients', '1'])
+    const only = new Redis(port)
+    await only.ping()
+    const address = `redis://127.0.0.1:${port}/0/mail`
+    const refused = await spoold(['enqueue', '--spooler', address, 'n=1'])
+    only.disconnect()
+    assert.equal(refused.code, 75, refused.stdout)
+    assert.match(refused.stderr, /lets no more clients in \(maxclients\)/)
+    await until('there is room again', async () => (await spoold(['ls', address])).code === 0)
+  })
+
+  it('in a cluster is refused under the address of a single Redis, with the right one, and names what a node without an address needs', async () => {
+    const port = freePort()
+    const clusterPort = ['--cluster-port', String(freePort()), '--cluster-config-file', 'nodes.conf']
+    await startServer(['--port', String(port), '--cluster-enabled', 'yes', ...clusterPort])
+    const asked = (...command: string[]) =>
+      execFileSync('redis-cli', ['-p', String(port), ...command], { encoding: 'utf8' }).trim()
+    assert.equal(asked('CLUSTER', 'ADDSLOTSRANGE', '0', '16383'), 'OK')
+    await until('the cluster is complete', () => clusterSays(port, 'cluster_state:ok'))
+    const address = `redis+cluster://127.0.0.1:${port}/0/mail`
+    const single = await spoold(['enqueue', '--spooler', `redis://127.0.0.1:${port}/0/mail`, 'n=1'])
+    assert.match(single.stderr, /CROSSSLOT .*a spool in a cluster begins with redis\+cluster:/)
+    const typed = await spoold(['enqueue', '--spooler', address, 'n=1'])
+    assert.equal(typed.code, 75, typed.stdout)
+    assert.match(typed.stderr, /no node of the cluster names its address \(cluster-announce-ip\)/)
+    assert.equal(asked('CONFIG', 'SET', 'cluster-announce-ip', '127.0.0.1'), 'OK')
+    await until('the node names its address', () => asked('CLUSTER', 'SLOTS').includes('127.0.0.1'))
+    await isUsable(address)
   })
 
   it('is reached over TLS with its own authority and client certificate, or says what is wrong', async () => {

@@ -126,6 +126,25 @@ describe('a daemon whose Redis', { skip: skipUnless('redis-server') }, () => {
       assert.equal(await daemon.code(), 0)
     })
 
+  it('denies its user xread says once that tasks are found every second, and why, runs them, and says when it hears events', async () => {
+    const spooler = redis.address('deaf')
+    await call('ACL', 'SETUSER', 'default', '-xread')
+    const daemon = await daemonOn(spooler)
+    try {
+      await daemon.waitFor(/no Redis events \(NOPERM .*'xread'.*\), new tasks are found every 1 s\n/)
+      for (const n of ['1', '2']) {
+        await spool({ n }, { spooler })
+        await until('the task has run', () => daemon.journal().length === Number(n))
+      }
+    } finally {
+      await call('ACL', 'SETUSER', 'default', '+@all')
+    }
+    await daemon.waitFor(/Redis events are back/)
+    assert.equal(daemon.output.split('no Redis events').length, 2, daemon.output)
+    daemon.child.kill('SIGTERM')
+    assert.equal(await daemon.code(), 0)
+  })
+
   it("has a marker of another type, which BullMQ's scripts write, says so, buries no task, and runs each once it is removed", async () => {
     const spooler = redis.address('marked')
     const gate = join(workspace(), 'gate')

@@ -5,6 +5,9 @@ import type { PeriodicTask, Schedule, SignalSchedule } from '../task/schedule.js
 
 export type PidfileKind = 'pidfile' | 'safe pidfile'
 
+/** Whose events say that there are new tasks. */
+type EventsOf = 'file-system' | 'Redis'
+
 /** A supplementary group. `name` is null if the system does not know it. */
 export interface AdditionalGroup {
   readonly gid: number
@@ -172,8 +175,8 @@ export interface EventMap {
   'spool-purged': { spool: string; removed: number }
   'spool-cleanup-failed': { spool: string; error: string }
   /** `prefix`: the directory in the spool; '' is the spool itself. */
-  'watch-lost': { spool: string; prefix: string; error: string; frequencyMs: number }
-  'watch-back': { spool: string }
+  'watch-lost': { spool: string; of: EventsOf; prefix: string; error: string; frequencyMs: number }
+  'watch-back': { spool: string; of: EventsOf }
 
   'socket-opened': {
     number: number

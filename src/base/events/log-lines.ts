@@ -260,13 +260,13 @@ export function logLines(log: LineLog, isQuiet: (path: string) => boolean): List
     'spool-purged': ({ spool, removed }) =>
       tell('info', { spool }, `purged ${counted(removed, 'dead letter')}`, { removed }),
     'spool-cleanup-failed': ({ spool, error }) => tell('warn', { spool }, `cleanup failed: ${error}`),
-    'watch-lost': ({ spool, prefix, error, frequencyMs }) =>
+    'watch-lost': ({ spool, of, prefix, error, frequencyMs }) =>
       tell(
         'warn',
         { spool },
-        `no file-system events${prefix === '' ? '' : ` from ${printable(prefix)}`} (${error}), new tasks are found every ${frequencyMs / 1000} s`,
+        `no ${of} events${prefix === '' ? '' : ` from ${printable(prefix)}`} (${error}), new tasks are found every ${frequencyMs / 1000} s`,
       ),
-    'watch-back': ({ spool }) => tell('info', { spool }, 'file-system events are back'),
+    'watch-back': ({ spool, of }) => tell('info', { spool }, `${of} events are back`),
     'pauses-changed': ({ spool, pauses }) =>
       tell(pauses.fault === undefined ? 'info' : 'error', { spool }, `paused: ${describePauses(pauses)}`),
     'pauses-ended': ({ spool }) => tell('info', { spool }, 'resumed'),

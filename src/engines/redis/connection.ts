@@ -84,8 +84,7 @@ export class Connection {
       this.#client.on('close', () => void (this.#waiting.size > 0 && this.#connect()))
     this.#client.on('connect', () => {
       // what Redis has answered to the last connection says more
-      if (this.#lastError?.name !== 'ReplyError')
-        this.#lastError = new Error('it is loading its data set, or does not answer')
+      if (this.#lastError?.name !== 'ReplyError') this.#lastError = new Error(unreadyBecause(this.#client))
       if (this.#interest === 0) this.#mayEnd()
     })
     this.checkMs = lockMs === address.lockMs ? address.checkMs : Math.ceil(lockMs / 3)
@@ -303,6 +302,13 @@ export class Connection {
   }
 }
 
+/** Returns, for people, why a client that is connected may not be ready. A cluster's client drops nodes without an address. */
+function unreadyBecause(client: Redis | Cluster): string {
+  return 'nodes' in client && client.nodes().length === 0
+    ? 'no node of the cluster names its address (cluster-announce-ip)'
+    : `it is loading its data set, ${CROWDED}, or does not answer`
+}
+
 /**
  * Returns the stream of a connection; undefined while there is no connection, and for a cluster. After a socket has ended, Node
  * keeps each `ref` and `unref` for its next connection.
@@ -319,6 +325,8 @@ type ClientError = Error & { readonly lastNodeError?: Error | null }
 const HIDES = /^(Stream isn't writeable|Reached the max retries per request limit)/
 const OF_SENTINELS = /^All sentinels are unreachable\..* Last error: /
 const OF_OPENSSL = /^(?:[0-9A-F]+:)?error:[0-9A-F]{8}:[^:]*:[^:]*:([^:]+).*$/s
+/** Redis says this before it is asked anything, and ioredis does not hear it. */
+const CROWDED = 'lets no more clients in (maxclients)'
 const UNSAID = /^Connection is closed\.?$/
 
 /** Returns, for people, why there is no connection. @param error the last one that the client has told */
@@ -329,6 +337,7 @@ function whyUnconnected({ isTls }: RedisAddress, error: ClientError | undefined)
   if (said === '' || UNSAID.test(said))
     return isTls ? 'nothing answers with TLS and a trusted certificate' : 'nothing answers without TLS'
   if (said.endsWith('ECONNRESET'))
-    return `${said}, as of a port that wants ${isTls ? 'a certificate (?cert= and ?key=)' : 'TLS (rediss:)'}`
+    return `${said}, as of a port that wants ${isTls ? 'a certificate (?cert= and ?key=)' : 'TLS (rediss:)'}, or it ${CROWDED}`
+  if (said.endsWith('EPIPE')) return `${said}, as if it ${CROWDED}`
   return said === told ? said : `its sentinels: ${said}`
 }

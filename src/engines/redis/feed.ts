@@ -26,7 +26,7 @@ import { isUnreadable, unlessUnreadable } from './store-failure.js'
 import { jsonIn, recordOf, UNWANTED_CAP_MS } from './task-job.js'
 import { Tickets } from './tickets.js'
 import { NOTHING_SEEN, type SpoolView, statsFrom, sumOf } from './view.js'
-import { Watch } from './watch.js'
+import { REGULAR_MS, Watch } from './watch.js'
 
 /** The kinds of reports by workers that found no job: another worker was faster, or the count was old. */
 const EMPTY: ReadonlySet<ReportKind> = new Set(['gone', 'locked', 'parked', 'unreadable'])
@@ -128,6 +128,10 @@ export class RedisFeed implements Source {
         this.#isUnreadable = isUnreadable(new Error(error))
         events?.emit('spool-unreachable', { spool, error, isLasting: this.#isUnreadable })
       },
+      deaf: error => {
+        events?.emit('watch-lost', { spool, of: 'Redis', prefix: '', error, frequencyMs: REGULAR_MS })
+      },
+      hearing: () => events?.emit('watch-back', { spool, of: 'Redis' }),
       reachedAgain: () => {
         this.#isUnreadable = false
         events?.emit('spool-reached', { spool })

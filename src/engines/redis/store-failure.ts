@@ -80,8 +80,13 @@ const NO_RIGHT = /\bNOPERM\b|ACL failure|The user executing the script/
 const RIGHTS =
   'to look at tasks takes ACL SETUSER USER +@read +eval +evalsha +time +info, all else +@all -@dangerous +info'
 
-/** Says where the command is named that a user lacks the right to, because Redis names none that a script calls. */
+/**
+ * Says where the command is named that a user lacks the right to, because Redis names none that a script calls; and how a cluster
+ * is addressed that was taken for a single Redis.
+ */
 function withHint(message: string): string {
+  if (/^(CROSSSLOT|MOVED)\b/.test(message))
+    return `${message} (the address of a spool in a cluster begins with redis+cluster: or rediss+cluster:)`
   return NO_RIGHT.test(message)
     ? `${message} (spoold doctor app.ini names what its user may not do)`
     : message
@@ -125,7 +130,7 @@ export function storeFailure(
   if (isRefusal(cause))
     return new SpooldError('REDIS_REFUSED', `${name} takes no tasks now: ${withHint(message)}`, { cause })
   if (isReady && !LOST.test(message))
-    return new SpooldError('ENQUEUE_FAILED', `${name}: ${message}`, { cause })
+    return new SpooldError('ENQUEUE_FAILED', `${name}: ${withHint(message)}`, { cause })
   if (!wasSent) return new SpooldError('REDIS_UNREACHABLE', fault, { cause })
   return new SpooldError('REDIS_UNANSWERED', `${fault}; the task may have been stored`, { cause })
 }

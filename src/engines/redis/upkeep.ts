@@ -152,13 +152,19 @@ export class RedisUpkeep implements Upkeep {
     return texts.map(text => recordOf({ progress: jsonIn(text ?? '') }))
   }
 
+  /**
+   * @see Upkeep.takeLease. A lease also ends when the clock of Redis is set forward. Its last holder learns of that at its next
+   * renewal, and is remembered under a key that does not end.
+   */
   async takeLease(name: string, listener: LeaseListener): Promise<Lease | undefined> {
     const { redis } = this.#connection
     const key = this.#connection.key(`spoold:lease:${name}`)
+    const holderKey = `${key}:holder`
     const token = randomUUID()
     await this.#connection.reach(listener.givenUp)
     const taken = await this.#connection.use(() => redis.set(key, token, 'PX', LEASE_MS, 'NX'))
     if (taken === null) return undefined
+    const before = await this.#connection.use(() => redis.set(holderKey, token, 'GET'))
     let validUntilMs = Date.now() + LEASE_MS
     const renewal = setInterval(async () => {
       const askedAt = Date.now()
@@ -177,9 +183,10 @@ export class RedisUpkeep implements Upkeep {
       get validUntilMs() {
         return validUntilMs
       },
-      isTakenOver: false,
+      isTakenOver: before !== null,
       release: async () => {
         clearInterval(renewal)
+        await this.#connection.run('letGo', holderKey, token)
         await this.#connection.run('letGo', key, token)
       },
     }

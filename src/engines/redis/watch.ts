@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { messageOf } from '../../base/errors.js'
 import { pauseMs } from './client.js'
 import type { Connection } from './connection.js'
 import { SpoolQueue } from './queues.js'
@@ -8,7 +9,7 @@ import { firstOf, lookAt, NOTHING_SEEN, type SpoolView, sumOf } from './view.js'
 /** The least time between two looks, because a busy queue has thousands of events in a second. */
 const PAUSE_MS = 20
 /** How often to look without an event. */
-const REGULAR_MS = 1000
+export const REGULAR_MS = 1000
 /** How long a read of events blocks. */
 const BLOCK_MS = 5000
 
@@ -18,6 +19,9 @@ interface WatchListener {
   /** Called once, until Redis is reached again; and once more if Redis then answers, but refuses or lets nobody in. */
   unreachable(error: string): void
   reachedAgain(): void
+  /** Called once, if Redis denies the events to a user whom it lets look, until it grants them. */
+  deaf(error: string): void
+  hearing(): void
 }
 
 /** Follows what the queues of a spool hold: looks at once after an event of BullMQ, when a job comes due, and each second. */
@@ -193,6 +197,7 @@ export class Watch {
 
   async #follow(): Promise<void> {
     const stay = this.#events.stay()
+    let isDeaf = false
     for (let failures = 0; this.#isOpen; )
       try {
         const keys = this.#queues.map(queue => queue.key('events'))
@@ -203,8 +208,14 @@ export class Watch {
           this.look()
           await this.#looking
         }
+        if (isDeaf) this.#listener.hearing()
+        isDeaf = false
         failures = 0
-      } catch {
+      } catch (error) {
+        if (!isDeaf && this.#isOpen && this.#told === undefined && /^NOPERM\b/.test(messageOf(error))) {
+          isDeaf = true
+          this.#listener.deaf(whyNot(error))
+        }
         if (this.#isOpen) await sleep(pauseMs(failures++), undefined, { ref: false })
       }
     stay()

@@ -314,6 +314,27 @@ describe('the engine on Redis', { skip: missing }, () => {
     for (const master of masters) master.close()
   })
 
+  it('gives a lease that has expired to the next holder for certain only once its last holder knows, and one that was released at once', async () => {
+    const { connect, key } = openSpool()
+    const [one, two] = [new RedisUpkeep(connect()), new RedisUpkeep(connect())]
+    const said: string[] = []
+    const listener = (who: string) => ({
+      givenUp: new AbortController().signal,
+      lost: () => said.push(`${who} lost`),
+      renewed: () => said.push(`${who} renewed`),
+    })
+    assert.equal((await one.takeLease('any', listener('one')))?.isTakenOver, false)
+    await redis.client.del(key('spoold:lease:any')) // as when the clock of Redis is set forward
+    const taken = await two.takeLease('any', listener('two'))
+    assert.equal(taken?.isTakenOver, true)
+    await until('both know', () => said.length === 2)
+    assert.deepEqual(said, ['one lost', 'two renewed'])
+    await taken.release()
+    const next = await one.takeLease('any', listener('one'))
+    assert.equal(next?.isTakenOver, false)
+    await next.release()
+  })
+
   it('passes what a master says of a run that was cut short on to the next claim at once', async () => {
     const { enqueuer, claims, feed } = openSpool()
     const master = feed()

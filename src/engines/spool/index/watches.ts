@@ -189,6 +189,7 @@ export class Watches {
     this.#isReported = true
     this.#events.emit('watch-lost', {
       spool,
+      of: 'file-system',
       prefix: displayName(prefix),
       error: messageOf(error),
       frequencyMs: this.frequencyMs,
@@ -206,7 +207,7 @@ export class Watches {
   #tellIfBack(): void {
     if (!this.#isReported || this.#refused.size > 0 || !this.#followed.has('')) return
     this.#isReported = false
-    this.#events.emit('watch-back', { spool: this.#options.spool })
+    this.#events.emit('watch-back', { spool: this.#options.spool, of: 'file-system' })
   }
 
   #drop(prefix: string): void {
