@@ -159,7 +159,7 @@ export class RedisUpkeep implements Upkeep {
   async takeLease(name: string, listener: LeaseListener): Promise<Lease | undefined> {
     const { redis } = this.#connection
     const key = this.#connection.key(`spoold:lease:${name}`)
-    const holderKey = `${key}:holder`
+    const holderKey = this.#connection.key(`spoold:holder:${name}`)
     const token = randomUUID()
     await this.#connection.reach(listener.givenUp)
     const taken = await this.#connection.use(() => redis.set(key, token, 'PX', LEASE_MS, 'NX'))
