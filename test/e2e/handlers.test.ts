@@ -184,6 +184,28 @@ describe('a handler', { concurrency: 3 }, () => {
     assert.deepEqual(daemon.journal(), [elsewhere, elsewhere])
   })
 
+  it('runs 6,000 times at once in one process if spooler-concurrency allows that', async () => {
+    const spool = spoolDirectory()
+    const gate = join(dirname(spool), 'gate')
+    const handler = `import { existsSync } from 'node:fs'
+      const isOpen = new Promise(open => setInterval(() => existsSync(${JSON.stringify(gate)}) && open(), 50))
+      export default async (env, task) => {
+        JOURNAL(task.name)
+        await isOpen
+        return task.SPOOL_OK
+      }`
+    for (let i = 0; i < 6500; i++) drop(spool)
+    const daemon = await startDaemon({
+      spool,
+      handler,
+      ini: { 'spooler-concurrency': 6000, 'spooler-quiet': true },
+    })
+    await until('6,000 tasks run', () => daemon.journal().length === 6000)
+    writeFileSync(gate, '')
+    await until('all tasks have run', () => leftIn(spool).length === 0)
+    assert.equal(new Set(daemon.journal()).size, 6500)
+  })
+
   for (const concurrency of [1, 2])
     it(`gets an AsyncLocalStorage that no other task has entered, with ${concurrency} at a time`, async () => {
       const spool = spoolDirectory()

@@ -10,6 +10,8 @@ interface State {
   readonly outstanding?: number
   readonly following?: number
   readonly concurrency?: number
+  /** How many more tasks it has marks for. */
+  readonly room?: number
   /** For how long its oldest task has run. */
   readonly ranMs?: number
   /** How many tasks are ready; 1,000 by default. */
@@ -17,7 +19,16 @@ interface State {
 }
 
 /** Returns a worker in this state, and what it is given. */
-function workerIn({ isOpen = true, paceMs, outstanding = 0, following = 0, concurrency = 1, ranMs }: State) {
+function workerIn(worker: State) {
+  const {
+    isOpen = true,
+    paceMs,
+    outstanding = 0,
+    following = 0,
+    concurrency = 1,
+    ranMs,
+    room = 65_536,
+  } = worker
   const given: Array<readonly string[]> = []
   const signals: number[] = []
   const state = {
@@ -26,6 +37,7 @@ function workerIn({ isOpen = true, paceMs, outstanding = 0, following = 0, concu
       outstanding,
       following,
       concurrency,
+      tasks: { room },
       pace: { ms: paceMs },
       runningSince: ranMs === undefined ? undefined : performance.now() - ranMs,
     },
@@ -70,6 +82,7 @@ describe('a worker is given', () => {
     ['two batches of 20 ms if it is fast', FAST, [20, 20]],
     ['two batches of 5 ms if it is fast and few tasks wait', { ...FAST, ready: 999 }, [5, 5]],
     ['batches of at most 512 tasks if it is very fast', { paceMs: 0.01, ready: 2000 }, [512, 512]],
+    ['no more tasks than it has marks for', { concurrency: 4, room: 3 }, [3]],
     ['another batch if it is fast and has one batch', { ...FAST, outstanding: 20 }, [20]],
     ['nothing if it is fast and has more than one batch', { ...FAST, outstanding: 21 }, []],
     [

@@ -13,8 +13,8 @@ const SETTLED = 5
 
 type State = typeof FREE | typeof GIVEN | typeof TAKEN | typeof BEGUN | typeof SETTLING | typeof SETTLED
 
-/** More than a worker ever has. A later task with the same cell gets another number. */
-const CELLS = 4096
+/** The most tasks that a worker may have. A later task with the same cell gets another number. */
+const CELLS = 65_536
 
 interface Mapping {
   readonly memory: ArrayBufferLike

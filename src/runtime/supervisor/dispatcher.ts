@@ -53,6 +53,7 @@ export function dispatch(workers: Iterable<WorkerProcess>, source: Source): void
   const aheadMs = areEnough && source.isByArrival && !source.isShrinking ? AHEAD_MS : 0
   const free = all
     .map(worker => openingOf(worker, now, { mostMs, aheadMs }, source))
+    .map(open => ({ ...open, room: Math.min(open.room, open.worker.work.tasks.room) }))
     .filter(({ room }) => room > 0)
   if (free.length > 1) free.sort((a, b) => a.worker.work.outstanding - b.worker.work.outstanding)
   for (const open of free) {

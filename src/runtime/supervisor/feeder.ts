@@ -179,7 +179,7 @@ export class Feeder {
     const { roster } = this
     const { feed, isHalted } = this.#pool
     if (this.#isAlone || roster.isClosed || roster.excess > 0 || isHalted || !worker.isOpen) return
-    const refs = feed.take(wanted, { name, count })
+    const refs = feed.take(Math.min(wanted, worker.work.tasks.room), { name, count })
     if (refs.length > 0) this.#give(worker, refs, { follow: name })
   }
 

@@ -1,6 +1,6 @@
 import type { Ref, TaskName } from '../../base/task/ref.js'
 import type { ClaimNotice, ReportKind } from '../../base/task/report.js'
-import type { Marks } from '../ipc/marks.js'
+import { Marks } from '../ipc/marks.js'
 import type { WorkerMessage } from '../ipc/messages.js'
 import { addNumber, type GivenTask } from '../ipc/reports.js'
 
@@ -83,6 +83,11 @@ export class GivenTasks {
   /** The number of refs that the worker has. */
   get size(): number {
     return this.#given.size
+  }
+
+  /** How many more refs the worker may be given, because each has a mark of its own. */
+  get room(): number {
+    return Marks.BYTES - this.size
   }
 
   /** True if the worker has more refs than it can run now. */
