@@ -98,6 +98,35 @@ describe('a paused spool', () => {
     await until('the task has run', () => leftIn(spool).length === 0, 5000)
   })
 
+  it('begins nothing that was left to a stopped process when the rest was taken back from it', async () => {
+    const spool = spoolDirectory()
+    const daemon = await start(spool, { 'spooler-quiet': 'true' })
+    const many = (prefix: string) => {
+      // such names fill more than one read of the worker
+      for (let i = 0; i < 4000; i++) drop(spool, `${prefix}-${i}-${'x'.repeat(230)}`, packet({ n: prefix }))
+    }
+    many('fast')
+    await until('the fast tasks have run', () => leftIn(spool).length === 0) // from now on the worker is given many tasks at a time
+    await pause(daemon, spool)
+    many('ahead')
+    const [worker = 0] = daemon.workers()
+    process.kill(worker, 'SIGSTOP')
+    await run('resume', spool)
+    await until('of all that was given to the stopped process, one task is left to it', async () => {
+      const { processes } = await spoolSnapshotOf(spool)
+      return processes.workers[0]?.outstanding === 1
+    })
+    await pause(daemon, spool)
+    process.kill(worker, 'SIGCONT')
+    await setTimeout(SOON_MS)
+    assert.deepEqual(
+      daemon.journal().filter(n => n === 'ahead'),
+      [],
+    )
+    await run('resume', spool)
+    await until('the tasks have run', () => leftIn(spool).length === 0)
+  })
+
   it('is resumed by itself at the time of --until', async () => {
     const spool = spoolDirectory()
     const daemon = await start(spool)

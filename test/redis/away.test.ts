@@ -159,6 +159,26 @@ export default async (env, task) => {
   assert.doesNotMatch(daemon.output, /HARAKIRI/)
 })
 
+it('a run that blocks its process is killed by spooler-harakiri while the outcome of another run is on its way to Redis', {
+  skip: skipUnless('redis-server'),
+}, async () => {
+  const redis = startRedis()
+  await redis.ready()
+  const spooler = redis.address('blocked')
+  const handler = `
+export default (env, task) => {
+  JOURNAL(env.do)
+  while (env.do === 'block');
+  return task.SPOOL_OK
+}`
+  await spool({ do: 'end' }, { spooler })
+  await spool({ do: 'block' }, { spooler })
+  const ini = { 'spooler-concurrency': 2, 'spooler-harakiri': 2, 'spooler-max-crashes': 1 }
+  const daemon = await daemonOn(spooler, { handler, ini })
+  await until('a task blocks', () => daemon.journal().includes('block'))
+  await daemon.waitFor('HARAKIRI', 10_000)
+})
+
 it('set_user_harakiri ends with its run, even while another task runs in the worker and Redis is frozen', {
   skip: skipUnless('redis-server', 'python3'),
 }, async () => {

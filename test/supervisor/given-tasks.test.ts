@@ -72,6 +72,20 @@ describe('GivenTasks', () => {
     assert.deepEqual([given.end(0)?.ref, given.refs], ['a', ['b']])
   })
 
+  it('is not settling while a handler runs, because a blocked worker cannot finish that', () => {
+    const { given, worker } = openTasks({ concurrency: 2 })
+    given.give(['a', 'b'])
+    for (const number of [0, 1]) {
+      worker.take(number)
+      worker.begin(number)
+      worker.start(number)
+    }
+    worker.end(0)
+    assert.equal(given.isSettling, false)
+    worker.end(1)
+    assert.equal(given.isSettling, true)
+  })
+
   it('counts of the tasks that an interpreter was sent together only the first one as running', () => {
     const { given, worker } = openTasks()
     given.give(['a', 'b', 'c'])

@@ -89,8 +89,9 @@ describe('a worker from which tasks were withdrawn', () => {
     const { worker, sent } = readyWorker()
     worker.run(['a', 'b'], [])
     assert.equal(worker.work.hasAhead, true)
-    worker.withdraw(false)
+    assert.deepEqual(worker.withdraw(false), ['b'])
     assert.equal(worker.work.hasAhead, false)
+    assert.deepEqual(worker.withdraw(true), ['a'])
     assert.deepEqual(
       sent.map(({ type }) => type),
       ['open', 'run', 'recall'],

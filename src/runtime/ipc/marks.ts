@@ -6,12 +6,21 @@ const GIVEN = 1
 const TAKEN = 2
 /** The task's file may be marked as begun. */
 const BEGUN = 3
+/** The handler was called. An interpreter's tasks stay begun. */
+const RUNNING = 4
 /** The run has ended, and its outcome is being stored, which takes long where Redis is away or busy. */
-const SETTLING = 4
+const SETTLING = 5
 /** The run is settled. Its report is still to come. */
-const SETTLED = 5
+const SETTLED = 6
 
-type State = typeof FREE | typeof GIVEN | typeof TAKEN | typeof BEGUN | typeof SETTLING | typeof SETTLED
+type State =
+  | typeof FREE
+  | typeof GIVEN
+  | typeof TAKEN
+  | typeof BEGUN
+  | typeof RUNNING
+  | typeof SETTLING
+  | typeof SETTLED
 
 /** The most tasks that a worker may have. A later task with the same cell gets another number. */
 const CELLS = 65_536
@@ -70,7 +79,11 @@ export class Marks {
   isBegun(number: number): boolean {
     if (!this.isShared) return true
     const state = this.#at(number)
-    return state === BEGUN || state === SETTLING
+    return state >= BEGUN && state <= SETTLING
+  }
+
+  isRunning(number: number): boolean {
+    return this.isShared && this.#at(number) === RUNNING
   }
 
   isSettling(number: number): boolean {
@@ -94,6 +107,11 @@ export class Marks {
   /** Call it before the task's file is marked. */
   begin(number: number): void {
     this.#put(number, BEGUN)
+  }
+
+  /** Call it right before the handler is called. */
+  start(number: number): void {
+    this.#put(number, RUNNING)
   }
 
   /** Call it when the run has ended, before its outcome is stored. */

@@ -138,8 +138,7 @@ export class Feeder {
 
   /** Withdraws what the workers have not started; otherwise they would start it whenever they get to it. */
   takeBack(): void {
-    for (const worker of this.roster.workers)
-      if (worker.isOpen && worker.work.outstanding > 0) this.#withdraw(worker, true)
+    for (const worker of this.roster.workers) if (worker.work.outstanding > 0) this.#withdraw(worker, true)
   }
 
   /** @see WorkerProcess.withdraw */

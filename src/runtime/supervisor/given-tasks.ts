@@ -199,13 +199,15 @@ export class GivenTasks {
     return undefined
   }
 
-  /** True if the outcome of a run is being stored. */
+  /** True if the outcome of a run is being stored, and no handler runs. */
   get isSettling(): boolean {
+    let isSettling = false
     for (const number of this.#given.keys()) {
-      if (this.marks.isSettling(number)) return true
-      if (!this.marks.isTaken(number)) return false
+      if (this.marks.isRunning(number)) return false
+      if (this.marks.isSettling(number)) isSettling = true
+      else if (!isSettling && !this.marks.isTaken(number)) return false
     }
-    return false
+    return isSettling
   }
 
   get refs(): Ref[] {

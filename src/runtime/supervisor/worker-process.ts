@@ -217,8 +217,8 @@ export class WorkerProcess {
    */
   withdraw(isAll: boolean): Ref[] {
     const { tasks, signals } = this.#work
+    if (!tasks.isRecalling) this.#send({ type: 'recall' })
     tasks.isRecalling = true
-    this.#send({ type: 'recall' })
     const refs = tasks.withdraw(!isAll && signals.size === 0)
     this.#work.noteActivity()
     return refs

@@ -503,6 +503,7 @@ export class Loop implements ExecutorListener {
   }
 
   starting(run: Run, now: number): void {
+    this.#options.marks.start(run.number)
     this.#reports.starting(run, now)
     if (this.#follow === undefined) return
     run.told = begunTask(run.claim)
