@@ -13,15 +13,6 @@ const SETTLING = 5
 /** The run is settled. Its report is still to come. */
 const SETTLED = 6
 
-type State =
-  | typeof FREE
-  | typeof GIVEN
-  | typeof TAKEN
-  | typeof BEGUN
-  | typeof RUNNING
-  | typeof SETTLING
-  | typeof SETTLED
-
 /** The most tasks that a worker may have. A later task with the same cell gets another number. */
 const CELLS = 65_536
 
@@ -127,11 +118,11 @@ export class Marks {
     return Atomics.load(this.#cells, number % CELLS)
   }
 
-  #put(number: number, state: State): void {
+  #put(number: number, state: number): void {
     Atomics.store(this.#cells, number % CELLS, state)
   }
 
-  #turn(number: number, from: State, to: State): boolean {
+  #turn(number: number, from: number, to: number): boolean {
     return Atomics.compareExchange(this.#cells, number % CELLS, from, to) === from
   }
 }

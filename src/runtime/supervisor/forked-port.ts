@@ -58,12 +58,15 @@ export class ForkedPort implements WorkerPort {
           ...areas,
         ],
       })
+    } catch (error) {
+      this.marks.close()
+      throw error
     } finally {
       if (shared !== undefined) closeSync(shared.fd)
     }
     this.#socket = this.#child.stdio?.[ROAD_FD] as Socket | undefined
     this.#socket?.on('error', () => {}) // the process is dead: its exit follows
-    this.whenExited = exitOf(this.#child, this.#socket)
+    this.whenExited = exitOf(this.#child, this.#socket).finally(() => this.marks.close())
   }
 
   get pid(): number {

@@ -418,7 +418,6 @@ export class WorkerProcess {
     const page = this.#page
     if (page !== undefined) this.#hostRan = quietly(() => ({ number: page.stop() }))
     this.#openPage(undefined)
-    this.#port.marks.close()
     const { unforked } = exit
     const why =
       unforked === undefined
