@@ -67,7 +67,7 @@ describe('GivenTasks', () => {
     assert.deepEqual(refsIn(given.begun), ['a'])
     worker.end(0)
     assert.deepEqual([refsIn(given.begun), given.isSettling], [['a'], true])
-    worker.settled(0)
+    worker.over(0, true)
     assert.deepEqual([refsIn(given.begun), given.isSettling, given.refs], [[], false, ['a', 'b']])
     assert.deepEqual([given.end(0)?.ref, given.refs], ['a', ['b']])
   })
@@ -94,7 +94,7 @@ describe('GivenTasks', () => {
       worker.begin(number)
     }
     assert.deepEqual([refsIn(given.begun), refsIn(given.running)], [['a', 'b', 'c'], ['a']])
-    worker.settled(0)
+    worker.over(0, true)
     assert.deepEqual(refsIn(given.running), ['b'])
   })
 
@@ -150,6 +150,28 @@ describe('GivenTasks', () => {
     worker.begin(0)
     given.marks.close()
     assert.deepEqual([refsIn(given.begun), given.refs], [['a'], ['a', 'b']])
+  })
+
+  it('tells once what a silent worker has done or kept, and counts it no more', () => {
+    const { given, worker } = openTasks()
+    given.give(['done', 'kept', 'running', 'ahead'])
+    for (const number of [0, 1, 2]) worker.take(number)
+    worker.over(0, true)
+    worker.over(1, false)
+    worker.begin(2)
+    assert.deepEqual(given.takeOver(), { done: ['done'], kept: ['kept'] })
+    assert.deepEqual(given.takeOver(), { done: [], kept: [] })
+    assert.deepEqual([given.size, given.refs, given.named('done')], [2, ['running', 'ahead'], undefined])
+    assert.deepEqual(refsIn(given.done), ['done'])
+    assert.deepEqual([given.end(0)?.isOver, given.end(1)?.isOver, given.size], [true, true, 2])
+  })
+
+  it('does not tell what refs are over if they stand for any task', () => {
+    const { given, worker } = openTasks({ areLeased: true })
+    given.give(['ticket'])
+    worker.take(0)
+    worker.over(0, true)
+    assert.deepEqual([given.takeOver(), given.size], [{ done: [], kept: [] }, 1])
   })
 
   it('tells a cancellation that its task was withdrawn', () => {

@@ -130,11 +130,13 @@ export function isHandled(kind: ReportKind): boolean {
   return kind === 'ok' || kind === 'retry' || kind === 'error' || kind === 'unsettled' || kind === 'buried'
 }
 
-const TROUBLE: ReadonlySet<ReportKind> = new Set(['error', 'unsettled', 'buried', 'set-aside'])
+const TROUBLE: ReadonlySet<ReportKind> = new Set([
+  ...(['retry', 'error', 'ignore', 'unsettled', 'buried', 'set-aside'] as const),
+])
 
 /**
- * True for the kinds that are reported without delay, because the log says why in a line, and a drain says so by its exit
- * code.
+ * True for the kinds that are reported before another task begins, which may block the process: the log says why in a line, a
+ * drain says so by its exit code, and the task may be due again.
  */
 export function isTrouble(kind: ReportKind): boolean {
   return TROUBLE.has(kind)

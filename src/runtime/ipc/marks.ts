@@ -10,8 +10,10 @@ const BEGUN = 3
 const RUNNING = 4
 /** The run has ended, and its outcome is being stored, which takes long where Redis is away or busy. */
 const SETTLING = 5
-/** The run is settled. Its report is still to come. */
-const SETTLED = 6
+/** The task is done, and its file is removed. Its report is still to come. */
+const DONE = 6
+/** The task did not run, or is kept for another run. Its report is still to come. */
+const KEPT = 7
 
 /** The most tasks that a worker may have. A later task with the same cell gets another number. */
 const CELLS = 65_536
@@ -81,6 +83,14 @@ export class Marks {
     return this.isShared && this.#at(number) === SETTLING
   }
 
+  isDone(number: number): boolean {
+    return this.isShared && this.#at(number) === DONE
+  }
+
+  isKept(number: number): boolean {
+    return this.isShared && this.#at(number) === KEPT
+  }
+
   /** Call it once the worker has exited: what it has left can still be read. */
   close(): void {
     this.#cells = this.#cells.slice()
@@ -110,8 +120,9 @@ export class Marks {
     this.#put(number, SETTLING)
   }
 
-  settled(number: number): void {
-    this.#put(number, SETTLED)
+  /** Call it when the worker has done what it does with the task, and only its report is to come. */
+  over(number: number, isDone: boolean): void {
+    this.#put(number, isDone ? DONE : KEPT)
   }
 
   #at(number: number): number {

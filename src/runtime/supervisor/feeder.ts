@@ -146,6 +146,16 @@ export class Feeder {
     this.#pool.feed.lose({ refs: worker.withdraw(isAll) })
   }
 
+  /** Tells the feed what the silent worker has done and not reported: no task waits until the worker can. */
+  #takeOver({ work }: WorkerProcess): void {
+    const { feed, lastRuns } = this.#pool
+    const { done, kept } = work.tasks.takeOver()
+    lastRuns.done(done)
+    feed.report({ done })
+    feed.lose({ refs: kept })
+    work.noteActivity()
+  }
+
   /** For how long nothing was given out although tasks were due and a worker was idle, in milliseconds. */
   get stalledMs(): number {
     const { roster } = this
@@ -158,7 +168,7 @@ export class Feeder {
   }
 
   #reported(worker: WorkerProcess, reported: Reported): void {
-    const { done, doneNames, reports, known, wishes } = reported
+    const { done, doneNames, reports, late, known, wishes } = reported
     const { spool, feed, lastRuns, events, halt } = this.#pool
     const { pid } = worker
     this.crashed?.reported(worker, reports)
@@ -167,8 +177,9 @@ export class Feeder {
     feed.report({ done, returned: reports })
     halt.reported(reports)
     for (const wish of wishes) this.#follow(worker, wish)
-    events.emit('tasks-reported', { spool, pid, done: doneNames, reports, known })
-    const ended = done.length + reports.filter(hasEnded).length
+    const told = late.length === 0 ? reports : [...reports, ...late]
+    events.emit('tasks-reported', { spool, pid, done: doneNames, reports: told, known })
+    const ended = doneNames.length + told.filter(hasEnded).length
     if (ended > 0) this.#pool.progressed(ended)
     this.#pool.dispatch()
   }
@@ -201,6 +212,11 @@ export class Feeder {
         worker: { identity: worker.identity, leases: all.flatMap(({ lease }) => lease ?? []) },
       })
     signals.exited(worker)
+    const unreported = worker.work.tasks.done.map(
+      ({ ref, name }) => ({ ref, name, kind: 'ok', ranMs: 0 }) as const,
+    )
+    this.#pool.tell(worker.pid, unreported)
+    this.#takeOver(worker)
     const left = worker.work.tasks.refs.filter(ref => !buried.has(ref))
     const excused = lastRuns.excused(cut.map(({ given }) => given))
     // killed from outside, even if the worker was asked to end, or about to
@@ -275,6 +291,7 @@ export class Feeder {
       if (now >= worker.deadlineAt(harakiriMs)) this.#harakiri(worker, harakiriMs)
       else if (worker.work.hasAhead && now >= (worker.work.runningSince ?? now) + SLOW_MS) {
         this.#withdraw(worker, false)
+        this.#takeOver(worker)
         this.dispatch()
       }
     }

@@ -27,6 +27,8 @@ export class Given implements GivenTask {
   startedAt: number | undefined
   /** The worker announced the start, and `task-started` was emitted. */
   isAnnounced = false
+  /** The marks have told that the task is done or kept, and the feed knows it. The worker's report is still to come. */
+  isOver = false
   watcher: TaskWatcher | undefined
 
   constructor(number: number, ref: Ref, givenAtMs: number, all: GivenTasks) {
@@ -59,6 +61,8 @@ export class Given implements GivenTask {
 /** The refs that one worker was given and has not reported, by number, in the order in which they were given. */
 export class GivenTasks {
   readonly #given = new Map<number, Given>()
+  /** The number of those that are over. */
+  #over = 0
   /** The tasks whose start was reported, oldest first. */
   readonly #started = new Set<Given>()
   readonly marks: Marks
@@ -82,12 +86,12 @@ export class GivenTasks {
 
   /** The number of refs that the worker has. */
   get size(): number {
-    return this.#given.size
+    return this.#given.size - this.#over
   }
 
   /** How many more refs the worker may be given, because each has a mark of its own. */
   get room(): number {
-    return Marks.BYTES - this.size
+    return Marks.BYTES - this.#given.size
   }
 
   /** True if the worker has more refs than it can run now. */
@@ -126,7 +130,7 @@ export class GivenTasks {
   }
 
   named(name: TaskName): Given | undefined {
-    for (const given of this.#given.values()) if (given.name === name) return given
+    for (const given of this.#given.values()) if (given.name === name && !given.isOver) return given
     return undefined
   }
 
@@ -164,6 +168,7 @@ export class GivenTasks {
     if (given === undefined) return undefined
     this.#started.delete(given)
     this.#given.delete(number)
+    if (given.isOver) this.#over--
     this.marks.free(number)
     return given
   }
@@ -185,6 +190,21 @@ export class GivenTasks {
       watcher?.reported('untouched')
     }
     return refs
+  }
+
+  /** Tells of the tasks that are over, but which the worker has not come to report. */
+  takeOver(): { readonly done: Ref[]; readonly kept: Ref[] } {
+    const [done, kept]: [Ref[], Ref[]] = [[], []]
+    if (this.#areLeased) return { done, kept } // such a ref stands for any task
+    for (const given of this.#given.values()) {
+      const isDone = this.marks.isDone(given.number)
+      if (given.isOver || !(isDone || this.marks.isKept(given.number))) continue
+      given.isOver = true
+      this.#over++
+      if (isDone) done.push(given.ref)
+      else kept.push(given.ref)
+    }
+    return { done, kept }
   }
 
   /** The start time of the task that has been running longest. */
@@ -211,7 +231,12 @@ export class GivenTasks {
   }
 
   get refs(): Ref[] {
-    return this.#all.map(({ ref }) => ref)
+    return this.#all.flatMap(({ ref, isOver }) => (isOver ? [] : ref))
+  }
+
+  /** The tasks that are done, and not reported. */
+  get done(): readonly Given[] {
+    return this.#all.filter(({ number }) => this.marks.isDone(number))
   }
 
   /** The leases of the claims that the worker has announced and not reported. */

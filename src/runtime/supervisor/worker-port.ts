@@ -75,10 +75,12 @@ export interface SpawnOptions {
 export interface Reported {
   /** Runs that ended with SPOOL_OK, reported without their times because no listener wants single tasks. */
   readonly done: readonly Ref[]
-  /** The names of `done`, as people know them. */
+  /** The names of all such runs, as people know them. */
   readonly doneNames: readonly TaskName[]
   /** All other reports. */
   readonly reports: readonly Report[]
+  /** Reports of tasks of which the feed knows that they are over. */
+  readonly late: readonly Report[]
   /** The names of the reported tasks whose start was announced before. */
   readonly known: ReadonlySet<TaskName>
   /** How many more tasks of a name could follow those that the worker runs. */

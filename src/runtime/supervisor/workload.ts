@@ -103,10 +103,10 @@ export class Workload {
 
   settle(message: Extract<WorkerMessage, { type: 'reports' }>): Reported & { readonly count: number } {
     const reported = takeReports(message, this.tasks)
-    const { done, reports } = reported
+    const { doneNames, reports, late } = reported
     this.following = message.following ?? 0
-    const count = done.length + reports.length
-    const ran = done.length + ranOf(reports)
+    const count = doneNames.length + reports.length + late.length
+    const ran = doneNames.length + ranOf(reports) + ranOf(late)
     this.activity.reported(count, ran)
     if (count > 0) this.hasWorked = true
     this.noteActivity()
@@ -296,13 +296,14 @@ function takeReports(message: PackedReports, given: GivenTasks): Reported {
   const done: Ref[] = []
   const doneNames: TaskName[] = []
   const reports: Report[] = []
+  const late: Report[] = []
   eachOf(message.done, number => {
     const ended = given.end(number)
     if (ended === undefined) return
     ended.watcher?.reported('ok')
-    const { ref, name, isAnnounced } = ended
+    const { ref, name, isAnnounced, isOver } = ended
     if (isAnnounced) known.add(name)
-    done.push(ref)
+    if (!isOver) done.push(ref)
     doneNames.push(name)
   })
   const givenOf = (number: number) => given.of(number)
@@ -311,7 +312,8 @@ function takeReports(message: PackedReports, given: GivenTasks): Reported {
     ended?.watcher?.reported(report.kind, report.detail)
     if (ended === undefined) return
     if (ended.isAnnounced) known.add(ended.name)
-    reports.push(report)
+    const list = ended.isOver ? late : reports
+    list.push(report)
   })
-  return { done, doneNames, reports, known, wishes: message.wishes ?? [] }
+  return { done, doneNames, reports, late, known, wishes: message.wishes ?? [] }
 }

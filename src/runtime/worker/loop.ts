@@ -455,6 +455,7 @@ export class Loop implements ExecutorListener {
 
   #refused(number: number, refusal: Report): void {
     const report = this.#followers.refused(number, refusal)
+    this.#options.marks.over(number, false)
     this.#reports.add(number, report)
     if (report.reason === 'crashed') this.#reports.tell() // or the report would be lost if the next one crashes this process, too
     this.#retirement.refused(report)
@@ -560,7 +561,7 @@ export class Loop implements ExecutorListener {
   /** @param died set if the interpreter of the task has died */
   #settled(run: Run, report: Report, died?: { readonly run: DeadRun; readonly cause: string }): void {
     this.#inFlight.delete(run)
-    this.#options.marks.settled(run.number)
+    this.#options.marks.over(run.number, report.kind === 'ok')
     const death = died === undefined ? undefined : deathIn(report, died.cause)
     const { kind, atMs, detail } = death === undefined ? report : endOf(death)
     const { number, told: task } = run
