@@ -189,7 +189,7 @@ export class Scene {
     stop: () => this.#end('SIGTERM'),
     quit: async () => {
       await this.ready()
-      for (const pid of this.#daemon.children()) {
+      for (const pid of this.#daemon.workers()) {
         if (!(await this.#freeze(pid))) continue
         const held = await heldBy(pid, this.spool)
         // with leases the mark cannot be undone, so the run counts as a crash; the log says so
