@@ -99,7 +99,7 @@ describe('code of Perl and Ruby', () => {
 })
 
 describe('the code that Perl loads', { skip: skipUnless('perl') }, () => {
-  it('runs in the order perl-exec, perl-exec-post-fork, hook, with its file in $0 as the ini names it', async () => {
+  it('runs in the order perl-exec, perl-exec-post-fork, hook, with its file in $0', async () => {
     const spool = spoolDirectory()
     writeHandler(spool, 'perl', 'our @seen = $0; uwsgi::postfork(sub { push @seen, "hook" })', 'first')
     writeHandler(spool, 'perl', 'push our @seen, $0; uwsgi::spooler(sub { journal("@seen"); -2 })', 'last')
